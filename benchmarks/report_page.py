@@ -18,13 +18,11 @@ import click
 
 from pan_scdg.jobs.pairs.report import make_run_report
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator, PassageFinder
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
-from pan_scdg.report.setting import Setting
 from pan_scdg.scoring.pair_method import Verdict
 
 SENTENCES = (
@@ -92,7 +90,7 @@ def make_page(located: list[Verdict], path: Path) -> None:
     best = (item.pair for item in located[:WITH_GAINS])
     gains = {pair: find_words(pair.suspicious.path.read_text(encoding="utf-8")) for pair in best}
     locator = Locator(PassageFinder(PassageSettings(), "cpu"))
-    write_report(make_run_report(located, {}, Setting("benchmark", THRESHOLD, {}, {}, None), locator, gains), path)
+    write_report(make_run_report(located, {}, THRESHOLD, {"profile": "benchmark"}, locator, gains), path)
 
 
 def measure_browser(path: Path, gains: bool = True) -> list[tuple[str, float]]:

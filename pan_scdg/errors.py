@@ -22,12 +22,13 @@ class UserError(Exception):
 
 
 class UserErrors(UserError):  # noqa: N818 - several of them
-    """Several faults found at once, one line each; equal faults are reported once."""
+    """Several faults found at once, one line each; equal faults are reported once, and lists of faults are joined."""
 
     def __init__(self, errors: list[UserError]) -> None:
         if not errors:
             raise ValueError("UserErrors needs at least one error")
-        self.errors = list({str(e): e for e in errors}.values())
+        single = [e for fault in errors for e in (fault.errors if isinstance(fault, UserErrors) else [fault])]
+        self.errors: list[UserError] = list({str(e): e for e in single}.values())
         Exception.__init__(self, "\n".join(str(e) for e in self.errors))
 
     def __reduce__(self) -> tuple[Any, ...]:

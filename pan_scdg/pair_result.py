@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.units import count_words
-from pan_scdg.report.judge import SizedText, judge_pair
+from pan_scdg.report.judge import judge_pair
 from pan_scdg.report.records import Report, ReportText, TokenGains
 from pan_scdg.scdg.aggregation import Floats, list_stored
 from pan_scdg.scdg.gains import Gains
@@ -65,8 +65,8 @@ class PairResult:
         gains = None
         if self.tokens:
             gains = TokenGains(tuple((t.start, t.end) for t in self.tokens), tuple(t.gain for t in self.tokens))
-        sides = (SizedText(name, count_words(text)) for name, text in zip(names, self.texts, strict=True))
-        pair = replace(judge_pair(self.record, *sides), passages=self.passages or (), gains=gains)
+        words = count_words(self.texts[0]), count_words(self.texts[1])
+        pair = replace(judge_pair(self.record, names, words), passages=self.passages or (), gains=gains)
         return Report(
             f"{target} and {source}",
             {target: ReportText(target, self.texts[0])},

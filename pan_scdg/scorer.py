@@ -16,13 +16,12 @@ from pan_scdg.models.fit import choose_device
 from pan_scdg.notices import Notices
 from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator, PassageFinder
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import MatchSettings, Profile, load_profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.records import DocumentPair, TextFile
-from pan_scdg.report.setting import Setting, describe_setting
+from pan_scdg.report.wording import describe_method
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import Given, refuse_unused
@@ -201,7 +200,7 @@ class Scorer:
     @cached_property
     def _facts(self) -> Mapping[str, str]:
         """Return the lines of a report about program, profile and models."""
-        return describe_setting(Setting(self.profile.name, None, self._method.models, self._method.identify()))
+        return describe_method(self.profile.name, self._method.models, self._method.identify())
 
     def _score_batch(self, pairs: Sequence[DocumentPair]) -> list[PairResult]:
         """Return the results of pairs that are scored together; what was computed is forgotten."""

@@ -77,10 +77,8 @@ def bootstrap_pairs(
 
     Arguments are those of `compute_pair_metrics`; its measures may be undefined in some resamples.
     """
-    flags, values = np.asarray(labels, dtype=np.bool_), np.asarray(scores, dtype=np.float64)
-    decided = np.asarray(decisions, dtype=np.bool_)
-    draws = draw_resamples(len(flags), resamples, seed, groups)
-    return _collect([compute_weighted_metrics(flags, values, decided, counts) for counts in draws])
+    draws = draw_resamples(len(np.asarray(labels)), resamples, seed, groups)
+    return _collect([compute_weighted_metrics(labels, scores, decisions, counts) for counts in draws])
 
 
 def bootstrap_pair_differences(first: JudgedPairs, other: JudgedPairs) -> Intervals:
@@ -93,15 +91,10 @@ def bootstrap_pair_differences(first: JudgedPairs, other: JudgedPairs) -> Interv
     """
     if first.keys != other.keys or first.labels != other.labels:
         raise ValueError("the results are not of the same pairs")
-
-    def measure(pairs: JudgedPairs, counts: Floats) -> dict[str, Floats]:
-        flags, decided = np.array(pairs.labels, dtype=np.bool_), np.array(pairs.decisions, dtype=np.bool_)
-        return compute_weighted_metrics(flags, np.array(pairs.scores, dtype=np.float64), decided, counts)
-
     blocks = []
     for counts in draw_resamples(len(first.labels), RESAMPLES, SEED, first.groups):
-        base = measure(first, counts)
-        blocks.append({name: values - base[name] for name, values in measure(other, counts).items()})
+        base, found = (compute_weighted_metrics(p.labels, p.scores, p.decisions, counts) for p in (first, other))
+        blocks.append({name: values - base[name] for name, values in found.items()})
     return _collect(blocks)
 
 
@@ -110,17 +103,18 @@ def _collect(blocks: Sequence[Mapping[str, Floats]]) -> Intervals:
     return {name: find_interval(np.concatenate([block[name] for block in blocks])) for name in PAIR_METRICS}
 
 
-def compute_weighted_metrics(labels: Flags, scores: Floats, decisions: Flags, counts: Floats) -> dict[str, Floats]:
+def compute_weighted_metrics(
+    labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.ArrayLike, counts: Floats
+) -> dict[str, Floats]:
     """Return every measure of ``PAIR_METRICS``, shape ``[resamples]``, nan if undefined.
 
-    Args:
-        labels: true class of each pair, shape ``[pairs]``.
-        scores: finite scores, shape ``[pairs]``.
-        decisions: decided class of each pair, shape ``[pairs]``.
-        counts: how often each resample holds each pair, shape ``[resamples, pairs]``.
+    The first three arguments are those of `compute_pair_metrics`; ``counts`` holds how often each resample holds each
+    pair, shape ``[resamples, pairs]``.
     """
+    true, decided = np.asarray(labels, dtype=np.bool_), np.asarray(decisions, dtype=np.bool_)
+    values = np.asarray(scores, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return {**_measure_decisions(labels, decisions, counts), **_measure_scores(labels, scores, counts)}
+        return {**_measure_decisions(true, decided, counts), **_measure_scores(true, values, counts)}
 
 
 def _measure_decisions(labels: Flags, decisions: Flags, counts: Floats) -> dict[str, Floats]:

@@ -9,27 +9,19 @@ With ``S`` the set of distinct truth passages and ``R`` the set of distinct dete
 - plagdet is F1 divided by ``log2(1 + granularity)``.
 
 Two cases differ on purpose, because the official program breaks on them: a negative offset or length (it counts
-wrongly or stops) and a length of 0 in all sides of a passage (it divides by zero) are errors here. A length of 0 on
-one of two sides is compared as the official program does.
+wrongly or stops) and a length of 0 in all sides of a passage (it divides by zero) are errors when `spans` reads them.
+A length of 0 on one of two sides is compared as the official program does.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import log2
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.errors import UserError
-from pan_scdg.evaluation.spans import Interval
 from pan_scdg.records import Span
 
-FURTHEST = 10**15
-"""Largest offset and length: no document is longer, and their sums fit in 64 bits."""
-
-
 Array = np.ndarray[Any, Any]
-EVERYWHERE = (-1, 1 << 62)
-"""The source interval of a passage without a source, which meets every other."""
 
 
 class Cover(NamedTuple):
@@ -63,8 +55,7 @@ class Plagdet(NamedTuple):
 def compute_plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagdet:
     """Compare detections with the truth; equal passages count once.
 
-    Raises:
-        UserError: a passage has a negative offset or length, or no character at all.
+    Offsets and lengths are those that `read_spans` allows: not negative, at most `spans.FURTHEST`, and some characters.
     """
     cases, found = sort_spans(truth), sort_spans(detections)
     recalled, precise = measure_coverage(cases, found), measure_coverage(found, cases)
@@ -77,27 +68,7 @@ def compute_plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagde
 
 def sort_spans(spans: Iterable[Span]) -> list[Span]:
     """Return distinct passages in a fixed order, so that sums do not depend on the order of files."""
-    distinct = set(spans)
-    for span in distinct:
-        _check_span(span)
-    return sorted(distinct, key=lambda s: (s[:3], s.source is not None, s.source or "", s[4:]))
-
-
-def _check_span(span: Span) -> None:
-    source = (span.source_offset, span.source_length)
-    if span.source is None and source != (0, 0):
-        raise ValueError("a passage without a source has source offset and length 0")
-    if min(span.this_offset, span.this_length, *source) < 0:
-        raise UserError(f"passage with a negative offset or length: {_describe_span(span)}", "correct the passage")
-    if max(span[1:3] + span[4:]) > FURTHEST:
-        raise UserError(f"passage beyond the {FURTHEST}th character: {_describe_span(span)}", "correct the passage")
-    if span.this_length + span.source_length == 0:
-        raise UserError(f"passage without any character: {_describe_span(span)}", "leave it out or give its length")
-
-
-def _describe_span(span: Span) -> str:
-    this = f"{span.suspicious} {span.this_offset}+{span.this_length}"
-    return this if span.source is None else f"{this} from {span.source} {span.source_offset}+{span.source_length}"
+    return sorted(set(spans), key=lambda s: (s[:3], s.source is not None, s.source or "", s[4:]))
 
 
 def _compute_macro(of: Sequence[Span], by: Sequence[Span], covered: Cover) -> float:
@@ -116,7 +87,7 @@ def _compute_micro(cases: Sequence[Span], found: Sequence[Span], correct: int) -
 
 def _count_characters(spans: Iterable[Span]) -> int:
     """Return the number of distinct characters; a document counts as suspicious one and as source separately."""
-    documents: dict[tuple[str, str | None], list[Interval]] = {}
+    documents: dict[tuple[str, str | None], list[tuple[int, int]]] = {}
     for span in spans:
         documents.setdefault(("suspicious", span.suspicious), []).append(span.this_interval)
         documents.setdefault(("source", span.source), []).append(span.source_interval)
@@ -133,99 +104,45 @@ def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
     """Compare the passages ``of`` with the passages ``by``.
 
     Two passages of one suspicious document overlap if they share a character there and, if both name a source, the
-    source and a character of it.
+    source and a character of it. One passage is compared at a time, so that no list of all overlapping pairs is made.
     """
-    found = Cover([0] * len(of), [0] * len(of), 0)
-    this: dict[str, list[Array]] = {}
-    source: dict[str, list[Array]] = {}
-    for indices, others in _group_spans(of, by):
-        group = [of[i] for i in indices]
-        places, conditions = _build_intervals(group)
-        other_places, other_conditions = _build_intervals(others)
-        hits = _count_meeting(places, conditions, other_places, other_conditions)
-        covered, shared = _measure(places, conditions, other_places, other_conditions)
-        this.setdefault(group[0].suspicious, []).append(shared)
-        if (name := group[0].source) is not None:
-            named = np.array([b.source is not None for b in others], dtype=bool)
-            more, shared = _measure(conditions, places, other_conditions[named], other_places[named])
-            source.setdefault(name, []).append(shared)
-            covered += more
-        for i, hit, characters in zip(indices, hits, covered.tolist(), strict=True):
-            found.hits[i], found.characters[i] = hit, characters
-    documents = [*this.values(), *source.values()]
-    return found._replace(common=sum(_count_places(_unite(np.concatenate(parts))) for parts in documents))
-
-
-def _group_spans(of: Sequence[Span], by: Sequence[Span]) -> Iterator[tuple[list[int], list[Span]]]:
-    """Yield the passages of one suspicious document and source, by index, and all others that may overlap them."""
-    groups: dict[tuple[str, str | None], list[int]] = {}
-    for i, span in enumerate(of):
-        groups.setdefault((span.suspicious, span.source), []).append(i)
-    others: dict[str, dict[str | None, list[Span]]] = {}
+    others: dict[str, list[Span]] = {}
     for span in by:
-        others.setdefault(span.suspicious, {}).setdefault(span.source, []).append(span)
-    for (suspicious, source), indices in groups.items():
-        sources = others.get(suspicious, {})
-        names = sources if source is None else dict.fromkeys((source, None))
-        if found := [span for name in names for span in sources.get(name, [])]:
-            yield indices, found
+        others.setdefault(span.suspicious, []).append(span)
+    columns = {suspicious: _build_columns(spans) for suspicious, spans in others.items()}
+    hits, characters = [0] * len(of), [0] * len(of)
+    common: dict[tuple[str, str], Array] = {}
+    for i, span in enumerate(of):
+        if span.suspicious not in columns:
+            continue
+        this, source, names = columns[span.suspicious]
+        overlap = _meet(this, span.this_interval)
+        sides = [(("suspicious", span.suspicious), this, span.this_interval)]
+        if span.source is not None:
+            unnamed, same = names == None, names == span.source  # noqa: E711 - of each element
+            overlap &= unnamed | (same & _meet(source, span.source_interval))
+            sides.append((("source", span.source), source, span.source_interval))
+        hits[i] = int(np.count_nonzero(overlap))
+        for document, places, interval in sides:
+            shared = _unite(np.clip(places[overlap], *interval))
+            characters[i] += _count_places(shared)
+            common[document] = _unite(np.concatenate([common.get(document, shared[:0]), shared]))
+    return Cover(hits, characters, sum(map(_count_places, common.values())))
 
 
-def _build_intervals(spans: Sequence[Span]) -> tuple[Array, Array]:
-    """Return first and last places in the suspicious document and in the source, one row per passage."""
-    this = np.array([s.this_interval for s in spans], dtype=np.int64)
-    source = [EVERYWHERE if s.source is None else s.source_interval for s in spans]
-    return this, np.array(source, dtype=np.int64)
+def _build_columns(spans: Sequence[Span]) -> tuple[Array, Array, Array]:
+    """Return the intervals in the suspicious document and in the source, ``[n, 2]``, and the names of the sources.
 
-
-def _count_meeting(of: Array, of_also: Array, by: Array, by_also: Array) -> list[int]:
-    """Count for each row of ``of`` the rows of ``by`` that meet it in this and in the other document."""
-    order = np.argsort(by[:, 0], kind="stable")
-    by, by_also = by[order], by_also[order]
-    low = np.searchsorted(by[:, 0], of[:, 0] - (by[:, 1] - by[:, 0]).max(), "left")
-    high = np.searchsorted(by[:, 0], of[:, 1], "left")
-    counts = []
-    for place, also, first, last in zip(of, of_also, low, high, strict=True):
-        near, near_also = by[first:last], by_also[first:last]
-        meets = (near[:, 1] > place[0]) & (near_also[:, 1] > also[0]) & (near_also[:, 0] < also[1])
-        counts.append(int(np.count_nonzero(meets)))
-    return counts
-
-
-def _measure(of: Array, of_also: Array, by: Array, by_also: Array) -> tuple[Array, Array]:
-    """Measure how many places of each row of ``of`` those rows of ``by`` hold that meet it in the other document.
-
-    Rows are visited by where they end in the other document: by then every row of ``by`` that begins before is known,
-    and it meets the row if it ends after the row begins. So only the furthest end is kept for a place.
-
-    Returns:
-        The numbers, and the distinct places of all as intervals, one a row.
+    A passage without a source has no characters there.
     """
-    cuts, places = np.unique(np.concatenate([of, by]), return_inverse=True)
-    places = places.reshape(-1, 2)
-    of_places, by_places = places[: len(of)], places[len(of) :]
-    widths = np.diff(cuts)
-    furthest = np.full(len(widths), -1, dtype=np.int64)
-    shared = np.zeros(len(widths), dtype=bool)
-    covered = np.zeros(len(of), dtype=np.int64)
-    waiting = iter(np.argsort(by_also[:, 0], kind="stable").tolist())
-    j = next(waiting, None)
-    for i in np.argsort(of_also[:, 1], kind="stable").tolist():
-        while j is not None and by_also[j, 0] < of_also[i, 1]:
-            span = slice(*by_places[j])
-            np.maximum(furthest[span], by_also[j, 1], out=furthest[span])
-            j = next(waiting, None)
-        span = slice(*of_places[i])
-        held = furthest[span] > of_also[i, 0]
-        covered[i] = widths[span][held].sum()
-        shared[span] |= held
-    return covered, _join_pieces(cuts, shared)
+    this = np.array([span.this_interval for span in spans], dtype=np.int64)
+    source = np.array([span.source_interval for span in spans], dtype=np.int64)
+    return this, source, np.array([span.source for span in spans], dtype=object)
 
 
-def _join_pieces(cuts: Array, held: Array) -> Array:
-    """Return the intervals of the pieces between ``cuts`` that are held, adjacent ones as one."""
-    changes = np.flatnonzero(np.diff(np.concatenate([[False], held, [False]]).astype(np.int8)))
-    return cuts[changes].reshape(-1, 2)
+def _meet(places: Array, interval: tuple[int, int]) -> Array:
+    """Return True for each place, ``[n]``, that has a character in an interval."""
+    return (places[:, 1] > interval[0]) & (places[:, 0] < interval[1])
 
 
 def _unite(intervals: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Passages as the official evaluator reads them from XML files, as intervals of two documents."""
+"""Passages as the official evaluator reads them from XML files."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,8 +8,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.pan.untrusted import parse_xml
 from pan_scdg.records import Span
 
-Interval = tuple[int, int]
-"""First character, and the one after the last."""
+FURTHEST = 10**15
+"""Largest offset and length: no document is longer, and their sums fit in 64 bits."""
 THIS = ("this_offset", "this_length")
 SOURCE = ("source_offset", "source_length")
 
@@ -24,7 +24,7 @@ def read_spans(directory: str | Path, tag: str) -> list[Span]:
 
     Raises:
         UserError: the directory is missing, a file is not well-formed or has a DOCTYPE, an offset or length is not an
-            integer or is negative, or all lengths of a passage are 0; with the file and the line.
+            integer, negative or above `FURTHEST`, or all lengths of a passage are 0; with the file and the line.
     """
     folder = Path(directory)
     if not folder.is_dir():
@@ -70,11 +70,12 @@ def _parse_span(node: Any, suspicious: str, path: Path) -> Span:
 
 def _parse_integer(node: Any, name: str, path: Path) -> int:
     value = node.get(name)
+    shown = value if len(value) <= 40 else f"{value[:40]}..."
     try:
         number = int(value)
     except ValueError:
-        shown = value if len(value) <= 40 else f"{value[:40]}..."
         raise UserError(f"{name} {shown!r} is not an integer", "correct it", path, node.sourceline) from None
-    if number < 0:
-        raise UserError(f"{name} {number} is negative", "correct it", path, node.sourceline)
+    if not 0 <= number <= FURTHEST:
+        fault = "is negative" if number < 0 else f"is larger than {FURTHEST}"
+        raise UserError(f"{name} {shown} {fault}", "correct it", path, node.sourceline)
     return number

@@ -24,31 +24,26 @@ REUSED = "reused"
 ANSWERS = {"yes": True, "1": True, "no": False, "0": False}
 NAMES = "names.csv"
 NAMES_HEADER = ["id", "name"]
+PREFIXES, FOLDERS = ("suspicious", "source"), ("susp", "src")
+"""Of the ids and of the files of both sides."""
 
 
-class _Document(NamedTuple):
-    doc_id: str
-    name: str
-    path: Path
+class _Table(NamedTuple):
+    """The checked content of a table."""
 
+    pairs: list[tuple[DocumentPair, bool | None]]
+    """Each with its answer; None: the table has none."""
+    sides: tuple[dict[Path, TextFile], dict[Path, TextFile]]
+    """Suspicious documents and sources by their resolved paths."""
+    names: dict[str, str]
+    """The path of each document as it was written, by id."""
 
-class _Pair(NamedTuple):
-    suspicious: _Document
-    source: _Document
-    reused: bool | None
-    """None: the table has no answer."""
-
-
-class _Numbering:
-    """Gives each file of one side its id; the same file always gets the same one."""
-
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self.documents: dict[Path, _Document] = {}
-
-    def add(self, name: str, path: Path) -> _Document:
-        doc_id = f"{self._prefix}-document{len(self.documents) + 1:05d}"
-        return self.documents.setdefault(path.resolve(), _Document(doc_id, name, path))
+    def add(self, side: int, name: str, path: Path) -> TextFile:
+        """Return a document with its id; the same file of one side always gets the same one."""
+        doc_id = f"{PREFIXES[side]}-document{len(self.sides[side]) + 1:05d}"
+        file = self.sides[side].setdefault(path.resolve(), TextFile(doc_id, f"{doc_id}.txt", path))
+        self.names.setdefault(file.doc_id, name)
+        return file
 
 
 def prepare_pairs(table: Path, output: Path) -> int:
@@ -63,7 +58,7 @@ def prepare_pairs(table: Path, output: Path) -> int:
             is missing or not UTF-8.
         UserError: the table cannot be read or holds no pairs, or ``output`` is not empty or not writable.
     """
-    pairs, sides = _read_table(table)
+    checked = _read_table(table)
     try:
         if output.exists() and (not output.is_dir() or any(output.iterdir())):
             raise UserError("exists and is not an empty directory", "choose another --output", output)
@@ -72,16 +67,15 @@ def prepare_pairs(table: Path, output: Path) -> int:
         # written beside its place and renamed, so that a stop half-way leaves no directory that looks complete
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as beside:
             staged = Path(beside) / "corpus"
-            _write_corpus(staged, pairs, sides)
+            _write_corpus(staged, checked)
             staged.rename(target)
     except OSError as e:
         raise UserError(f"cannot be written: {e.strerror}", "choose another --output", output) from e
-    return len(pairs)
+    return len(checked.pairs)
 
 
-def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]]:
-    sides = (_Numbering("suspicious"), _Numbering("source"))
-    pairs: list[_Pair] = []
+def _read_table(table: Path) -> _Table:
+    found = _Table([], ({}, {}), {})
     answers: dict[tuple[Path, Path], bool | None] = {}
     errors, columns = [], None
     for index, (line, row) in enumerate(_read_rows(table)):
@@ -107,12 +101,13 @@ def _read_table(table: Path) -> tuple[list[_Pair], tuple[_Numbering, _Numbering]
         except UserError as e:
             errors.append(e)
             continue
-        pairs.append(_Pair(sides[0].add(row[0], suspicious), sides[1].add(row[1], source), reused))
+        pair = DocumentPair(found.add(0, row[0], suspicious), found.add(1, row[1], source))
+        found.pairs.append((pair, reused))
     if errors:
         raise UserErrors(errors)
-    if not pairs:
+    if not found.pairs:
         raise UserError("contains no pairs", "add lines 'suspicious,source'", table)
-    return pairs, sides
+    return found
 
 
 def _read_rows(table: Path) -> Iterator[tuple[int, list[str]]]:
@@ -149,30 +144,27 @@ def _parse_answer(table: Path, said: str, line: int) -> bool:
     return answer
 
 
-def _write_corpus(folder: Path, pairs: list[_Pair], sides: tuple[_Numbering, _Numbering]) -> None:
-    for name, side in zip(("susp", "src"), sides):
+def _write_corpus(folder: Path, table: _Table) -> None:
+    for name, files in zip(FOLDERS, table.sides):
         (folder / name).mkdir(parents=True)
-        for document in side.documents.values():
-            shutil.copyfile(document.path, folder / name / f"{document.doc_id}.txt")
-    with open(folder / "pairs", "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{pair.suspicious.doc_id}.txt {pair.source.doc_id}.txt\n" for pair in pairs)
-    with open(folder / NAMES, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        for file in files.values():
+            shutil.copyfile(file.path, folder / name / file.reference)
+    lines = (f"{pair.suspicious.reference} {pair.source.reference}\n" for pair, _ in table.pairs)
+    (folder / "pairs").write_text("".join(lines), encoding="utf-8", newline="\n")
+    with open(folder / NAMES, "w", encoding="utf-8", newline="") as names:
+        writer = csv.writer(names, lineterminator="\n")
         writer.writerow(NAMES_HEADER)
-        writer.writerows((d.doc_id, d.name) for side in sides for d in side.documents.values())
-    for pair in pairs:
-        if pair.reused is not None:
-            _write_truth(folder / "truth", pair)
+        writer.writerows((file.doc_id, table.names[file.doc_id]) for files in table.sides for file in files.values())
+    for pair, reused in table.pairs:
+        if reused is not None:
+            _write_truth(folder / "truth", pair, reused)
 
 
-def _write_truth(folder: Path, pair: _Pair) -> None:
+def _write_truth(folder: Path, pair: DocumentPair, reused: bool) -> None:
     """Write the truth of one pair: one feature that spans both documents, or none."""
-    documents = pair.suspicious, pair.source
-    suspicious, source = (TextFile(d.doc_id, f"{d.doc_id}.txt", d.path) for d in documents)
-    known = DocumentPair(suspicious, source)
-    whole = [Passage(0, len(read_text(suspicious)), 0, len(read_text(source)))] if pair.reused else []
+    whole = [Passage(0, len(read_text(pair.suspicious)), 0, len(read_text(pair.source)))] if reused else []
     folder.mkdir(exist_ok=True)
-    (folder / name_detection(known)).write_bytes(format_detection(known, whole, "plagiarism"))
+    (folder / name_detection(pair)).write_bytes(format_detection(pair, whole, "plagiarism"))
 
 
 def read_names(directory: Path) -> dict[str, str]:

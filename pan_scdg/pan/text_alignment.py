@@ -89,9 +89,6 @@ def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
             key = (pair.suspicious.doc_id, pair.source.doc_id)
             if key not in pairs:
                 _claim_name(pair, names, file)
-        except UserErrors as e:
-            errors += e.errors
-            continue
         except UserError as e:
             errors.append(e)
             continue

@@ -2,12 +2,11 @@
 
 Long verbatim runs are passages with exact ends. Similar sentences are the seeds of all other passages; nearby seeds are
 grouped, and a group is a passage if its two sides are similar as a whole. A group whose source side is several times as
-long as its target side is a summary, for which larger gaps are allowed. If both texts have paragraphs and an embedding
-model is at hand, rewritten paragraphs are matched as wholes.
+long as its target side is a summary, for which larger gaps are allowed.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,16 +14,13 @@ import numpy as np
 
 from pan_scdg.passages.clusters import (
     Cluster,
-    Seed,
     drop_overlaps,
     find_clusters,
-    measure_cluster,
     trim_cluster,
 )
-from pan_scdg.passages.paragraphs import average_sentences, match_paragraphs, split_paragraphs
 from pan_scdg.passages.quotations import Kind, classify_passage
 from pan_scdg.passages.similarity import Comparison
-from pan_scdg.passages.units import EncodedText, PreparedText, prepare_text
+from pan_scdg.passages.units import PreparedText, prepare_text
 from pan_scdg.passages.verbatim import Run, drop_overlapping, find_runs, join_runs, pick_long_runs
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import Passage
@@ -44,10 +40,6 @@ INSIDE_RUN = 0.3
 LEAST_OUTSIDE = 3
 SHARE_OUTSIDE = 0.5
 """A verbatim passage is part of a larger one with at least this number and this share of similar units outside it."""
-
-
-Encode = Callable[[str], EncodedText]
-"""Returns the sentences of a text, as `prepare_text` splits it, with their vectors."""
 
 
 class Evidence(NamedTuple):
@@ -110,8 +102,7 @@ class Alignment:
         self.settings, self.target, self.source = settings, target, source
         self.runs = find_runs(self.target, self.source, settings.run_words)
         self.comparison = Comparison(self.target, self.source)
-        seeds = self.comparison.find_seeds(settings.seed_cosine, settings.seed_dice)
-        self.seeds = [Seed(*row) for row in zip(*(column.tolist() for column in seeds))]
+        self.seeds = self.comparison.find_seeds(settings.seed_cosine, settings.seed_dice)
 
     @cached_property
     def passages(self) -> list[Passage]:
@@ -119,7 +110,7 @@ class Alignment:
         return self.find_passages()
 
     def find_passages(self) -> list[Passage]:
-        """Return the passages: see `align_texts`."""
+        """Return the passages that have words in common, in the order of the target; none overlap in it."""
         settings = self.settings
         verbatim = pick_long_runs(join_runs(self.runs, settings.run_gap), settings.run_length, DENSE_RUN)
         found = self._find_groups(settings.gap, settings.least_gap)
@@ -132,6 +123,14 @@ class Alignment:
             if summaries and source >= settings.summary_ratio * target and longest < CONTIGUOUS * target:
                 return summaries
         return contiguous
+
+    def find_evidence(self, paragraphs: Sequence[Passage] = ()) -> list[Evidence]:
+        """Return the passages with their evidence, in the order of the target; no two overlap in it.
+
+        ``paragraphs`` are passages, too, and what was found by its words gives way to one that it overlaps.
+        """
+        found = [p for p in self.passages if not any(overlaps(p, paragraph) for paragraph in paragraphs)]
+        return [self.measure(passage) for passage in sorted([*paragraphs, *found])]
 
     def measure(self, passage: Passage) -> Evidence:
         """Return a passage with its evidence."""
@@ -172,7 +171,7 @@ class Alignment:
                     passages.add(_enclose([whole, *inside]))
             elif (exact := self._find_exact_ends(whole)) is not None:
                 passages.add(exact)
-            elif measure_cluster(self.comparison, cluster) >= self._choose_least_cosine(whole):
+            elif self.comparison.compare_ranges(cluster.target, cluster.source) >= self._choose_least_cosine(whole):
                 passages.add(whole)
         long = (run for run in passages if _measure_shorter(run) >= self.settings.length)
         longest_first = sorted(long, key=lambda run: (run.start - run.end, run))
@@ -213,44 +212,10 @@ class Alignment:
         return self.settings.cosine + (self.settings.short_cosine + self.settings.many_cosine * beyond) * missing
 
 
-Align = Callable[[str, str, PassageSettings], Alignment]
-
-
 def align_words(target: str, source: str, settings: PassageSettings) -> Alignment:
     """Return the alignment of two texts by their words."""
     first, second = (prepare_text(text, settings.unit_words) for text in (target, source))
     return Alignment(first, second, settings)
-
-
-def align_texts(
-    target: str,
-    source: str,
-    settings: PassageSettings,
-    encode: Encode | None = None,
-    align: Align = align_words,
-) -> list[Evidence]:
-    """Return the passages of ``target`` that correspond to passages of ``source``, in the order of the target.
-
-    Offsets and lengths are in characters. No two passages overlap in the target.
-
-    Args:
-        target: the suspicious document.
-        source: the candidate source.
-        settings: the table ``[passages]`` of a profile.
-        encode: an embedding model, for texts with paragraphs; None: passages are found by their words only.
-        align: returns what `align_words` does, and may remember it.
-    """
-    here, there = (split_paragraphs(text, settings.paragraph_length) for text in (target, source))
-    matched: list[Passage] = []
-    if encode is not None and min(len(here), len(there)) >= settings.paragraphs:
-        (first, vectors), (second, others) = encode(target), encode(source)
-        averages = average_sentences(here, first.spans, vectors), average_sentences(there, second.spans, others)
-        # vectors of a text without words have no dimension
-        matched = match_paragraphs(here, there, *averages, settings) if len(vectors) and len(others) else []
-    alignment = align(target, source, settings)
-    # What was found by its words gives way to a paragraph that it overlaps.
-    found = [p for p in alignment.passages if not any(overlaps(p, paragraph) for paragraph in matched)]
-    return [alignment.measure(passage) for passage in sorted([*matched, *found])]
 
 
 def _meet(run: Run, other: Run) -> bool:

@@ -4,15 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from pan_scdg.passages.similarity import Comparison
-
-
-class Seed(NamedTuple):
-    """A target unit and a similar source unit."""
-
-    target: int
-    source: int
-    cosine: float
+from pan_scdg.passages.similarity import Comparison, Seed
 
 
 class Cluster(NamedTuple):
@@ -63,17 +55,11 @@ def find_clusters(
     """
     found = []
     for cluster in group_seeds(seeds, gap):
-        if measure_cluster(comparison, cluster) >= least_cosine:
+        if comparison.compare_ranges(cluster.target, cluster.source) >= least_cosine:
             found.append(cluster)
         elif gap > least_gap:
             found += find_clusters(comparison, cluster.seeds, gap - (4 if gap > 6 else 1), least_gap, least_cosine)
     return found
-
-
-def measure_cluster(comparison: Comparison, cluster: Cluster) -> float:
-    """Return the cosine of the two sides of a cluster."""
-    target, source = cluster.target, cluster.source
-    return comparison.compare_ranges(slice(target.start, target.stop), slice(source.start, source.stop))
 
 
 def trim_cluster(cluster: Cluster, worth: float, penalty: float) -> Cluster:

@@ -39,7 +39,7 @@ def find_counterparts(target: str, source: str, passages: Sequence[Span], unit_w
 
 def _find_counterpart(alignment: Alignment, passage: Span) -> Evidence | None:
     begin, end = passage
-    units = slice(*np.searchsorted(alignment.target.spans[:, 0], (begin, end)).tolist())
+    units = range(*np.searchsorted(alignment.target.spans[:, 0], (begin, end)).tolist())
     cosines = alignment.comparison.compare_units(units).round(DECIMALS)
     if cosines.max() <= 0:
         return None
@@ -49,13 +49,13 @@ def _find_counterpart(alignment: Alignment, passage: Span) -> Evidence | None:
     return alignment.measure(Passage(begin, end - begin, source_begin, source_end - source_begin))
 
 
-def _grow(alignment: Alignment, units: slice, first: int) -> slice:
+def _grow(alignment: Alignment, units: range, first: int) -> range:
     """Return the units around the first one whose cosine no small growth makes larger."""
     last = len(alignment.source.units)
-    chosen, best = slice(first, first + 1), 0.0
+    chosen, best = range(first, first + 1), 0.0
     while True:
         steps = [(a, b) for a in range(FARTHEST + 1) for b in range(FARTHEST + 1)]
-        wider = [slice(max(0, chosen.start - a), min(last, chosen.stop + b)) for a, b in steps]
+        wider = [range(max(0, chosen.start - a), min(last, chosen.stop + b)) for a, b in steps]
         cosines = [round(alignment.comparison.compare_ranges(units, stretch), DECIMALS) for stretch in wider]
         if max(cosines) <= best:
             return chosen

@@ -57,7 +57,7 @@ def has_seed(target: Any, source: Any, least_cosine: float, least_dice: float) -
     """Return True if any unit of a target and any of a source are as similar as `Comparison.find_seeds` asks.
 
     Args:
-        target: the arrays of a `words.WordCounts`.
+        target: the arrays of a `reachable.WordCounts`.
         source: the same.
         least_cosine: of the weighted stems.
         least_dice: of the distinct stems.

@@ -5,11 +5,12 @@ its original, and its neighbours may come from anywhere.
 """
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.passages.units import Integers
+from pan_scdg.passages.units import EncodedText, Integers
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import Passage
 
@@ -52,34 +53,36 @@ def average_sentences(
 
 
 def match_paragraphs(
-    target: Integers,
-    source: Integers,
-    target_vectors: npt.NDArray[np.float64],
-    source_vectors: npt.NDArray[np.float64],
-    settings: PassageSettings,
+    target: str, source: str, settings: PassageSettings, encode: Callable[[str], EncodedText]
 ) -> list[Passage]:
     """Return the target paragraphs whose nearest source paragraph is near enough, and clearly nearer than the second.
 
-    Neighbours in the target that match neighbours in the source in the same order are one passage.
+    Neighbours in the target that match neighbours in the source in the same order are one passage. A text with too
+    few paragraphs has none.
 
     Args:
-        target: paragraphs of the target, ``[t, 2]``.
-        source: paragraphs of the source, ``[s, 2]``, at least one.
-        target_vectors: unit vectors, ``[t, d]``; see `average_sentences`.
-        source_vectors: the same, ``[s, d]``.
-        settings: least cosine and least distance to the second.
+        target: the suspicious document.
+        source: the candidate source.
+        settings: least cosine and least distance to the second, and what counts as a paragraph.
+        encode: returns the sentences of a text with their vectors.
     """
-    cosines = target_vectors @ source_vectors.T
+    here, there = (split_paragraphs(text, settings.paragraph_length) for text in (target, source))
+    if min(len(here), len(there)) < settings.paragraphs:
+        return []
+    (first, vectors), (second, others) = encode(target), encode(source)
+    if not len(vectors) or not len(others):  # without words, and so without dimensions
+        return []
+    cosines = average_sentences(here, first.spans, vectors) @ average_sentences(there, second.spans, others).T
     best = cosines.argmax(axis=1)
-    nearest = cosines[np.arange(len(target)), best]
-    cosines[np.arange(len(target)), best] = -1.0
-    second = cosines.max(axis=1, initial=-1.0)
-    chosen = (nearest >= settings.paragraph_cosine) & (nearest - second >= settings.paragraph_margin)
+    nearest = cosines[np.arange(len(here)), best]
+    cosines[np.arange(len(here)), best] = -1.0
+    second_best = cosines.max(axis=1, initial=-1.0)
+    chosen = (nearest >= settings.paragraph_cosine) & (nearest - second_best >= settings.paragraph_margin)
     passages: list[Passage] = []
     before = (-2, -2)
     for i in np.flatnonzero(chosen).tolist():
         j = int(best[i])
-        (start, end), (source_start, source_end) = target[i].tolist(), source[j].tolist()
+        (start, end), (source_start, source_end) = here[i].tolist(), there[j].tolist()
         if before == (i - 1, j - 1):
             last = passages.pop()
             start, source_start = last.this_offset, last.source_offset

@@ -8,26 +8,100 @@ for all pairs at once, so that no pair is lost.
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.passages.kernels import compile_kernels
-from pan_scdg.passages.units import EncodedText, Integers
+from pan_scdg.passages.units import EncodedText, Integers, PreparedText
+from pan_scdg.passages.verbatim import list_grams
 from pan_scdg.passages.wholes import compare_stem_sets, find_topic, measure_focus
-from pan_scdg.passages.words import SharedRuns, Vocabulary, WordCounts, mark_stems
 from pan_scdg.profile import PassageSettings
 from pan_scdg.profile.baseline import Alignment
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MARGIN = 1e-4
 """By which the numbers of this module may differ from exact ones; they differ by less than 1e-6."""
 BLOCK = 1 << 23
 """Pairs of sentences that are compared at a time, which takes 32 MB."""
-
-
 SOME = 256
 """Targets that are in memory at a time."""
+
+
+class WordCounts(NamedTuple):
+    """The stems of one text, as `kernels.has_seed` reads them."""
+
+    stems: Integers
+    """Numbers of the distinct stems in ascending order, ``[k]``."""
+    starts: Integers
+    """First place of each stem in the arrays below, and their length, ``[k + 1]``."""
+    units: Integers
+    """Units that have the stem."""
+    counts: Integers
+    """Frequency of the stem in each unit."""
+    sizes: Integers
+    """Number of distinct stems of each unit, ``[u]``."""
+
+
+class Vocabulary:
+    """Numbers the stems of texts in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._stems: dict[str, int] = {}
+
+    def number_stems(self, stems: Iterable[str]) -> Integers:
+        """Return the number of each stem."""
+        number = self._stems
+        return np.array([number.setdefault(stem, len(number)) for stem in stems], np.int64)
+
+    def count_stems(self, text: PreparedText) -> WordCounts:
+        """Return the count of each stem in each unit."""
+        ids = self.number_stems(text.stems)[text.stem_places]
+        owners = np.repeat(np.arange(len(text.units)), text.units[:, 1] - text.units[:, 0])
+        places, counts = np.unique(np.stack([ids, owners]), axis=1, return_counts=True)
+        stems, starts = np.unique(places[0], return_index=True)
+        sizes = np.bincount(places[1], minlength=len(text.units)).astype(np.int64)
+        return WordCounts(stems, np.append(starts, len(counts)), places[1].copy(), counts.astype(np.int64), sizes)
+
+
+def hash_runs(text: PreparedText, words: int) -> Integers:
+    """Return the distinct hashes of all runs of ``words`` words; equal runs have equal hashes in one process."""
+    return np.array(list(set(map(hash, list_grams(text, words)))), np.int64)
+
+
+def mark_stems(texts: Sequence[WordCounts]) -> "csr_array":
+    """Return 1 for each stem that a text has, ``[texts, stems]``."""
+    import scipy.sparse as sp
+
+    starts = np.cumsum([0, *(len(text.stems) for text in texts)])
+    stems = np.concatenate([np.empty(0, np.int64), *(text.stems for text in texts)])
+    shape = (len(texts), int(stems.max(initial=-1)) + 1)
+    return sp.csr_array((np.ones(len(stems)), stems, starts), shape)
+
+
+class SharedRuns:
+    """Finds the sources that have a run of words in common with a target.
+
+    Args:
+        hashes: of the runs of each source; see `hash_runs`.
+    """
+
+    def __init__(self, hashes: Sequence[Integers]) -> None:
+        owners = np.repeat(np.arange(len(hashes)), [len(of) for of in hashes])
+        together = np.concatenate([*hashes, np.empty(0, np.int64)])
+        order = np.argsort(together, kind="stable")
+        self._hashes, self._owners, self._count = together[order], owners[order], len(hashes)
+
+    def find(self, hashes: Integers) -> npt.NDArray[np.bool_]:
+        """Return True for each source that has one of these runs, ``[s]``."""
+        found = np.zeros(self._count, np.bool_)
+        first, end = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
+        for a, b in zip(first[end > first].tolist(), end[end > first].tolist()):
+            found[self._owners[a:b]] = True
+        return found
 
 
 class _Counted(NamedTuple):
@@ -37,7 +111,7 @@ class _Counted(NamedTuple):
     stems: WordCounts
     counted_stems: Integers
     """Numbers of the stems of the units that count."""
-    runs: npt.NDArray[np.uint64]
+    runs: Integers
     """Hashes."""
 
 
@@ -58,11 +132,11 @@ class FirstStage:
         self._words = Vocabulary()
         self._counts: list[WordCounts] = []
         self._vectors: list[npt.NDArray[np.float16]] = []
-        runs: list[npt.NDArray[np.uint64]] = []
+        runs: list[Integers] = []
         for source in sources:
             self._counts.append(self._words.count_stems(source.prepared))
             self._vectors.append(source.vectors.astype(np.float16))
-            runs.append(self._words.hash_runs(source.prepared, passages.run_words))
+            runs.append(hash_runs(source.prepared, passages.run_words))
         self._shared = SharedRuns(runs)
         self._sizes = np.array(list(map(len, self._vectors)), np.int64)
         self._topics = _stack_topics(self._vectors)
@@ -82,7 +156,7 @@ class FirstStage:
 
     def _count(self, target: EncodedText) -> _Counted:
         """Return a target with its words counted, which no two threads may do at a time."""
-        runs = self._words.hash_runs(target.prepared, self._passages.run_words)
+        runs = hash_runs(target.prepared, self._passages.run_words)
         stems = self._words.count_stems(target.prepared)  # first, since its order does not depend on that of a set
         counted = self._words.number_stems(target.prepared.list_counted_stems())
         return _Counted(target.counted, stems, counted, runs)

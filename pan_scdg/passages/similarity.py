@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.passages.units import Integers, PreparedText, stem_word
+from pan_scdg.passages.units import PreparedText, stem_word
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -18,21 +18,20 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 MOST_SEEDS = 16
 """Seeds that one unit can have, the best ones: a sentence that is repeated a thousand times is no evidence."""
-
-
 BLOCK = 1 << 21
 """Pairs of units that are compared at one time; they take some 50 MB."""
 
 
-class Seeds(NamedTuple):
-    """Similar units, ``[s]`` each, sorted by target unit, then source unit."""
+class Seed(NamedTuple):
+    """A target unit and a similar source unit."""
 
-    target: Integers
-    source: Integers
-    cosine: Floats
+    target: int
+    source: int
+    cosine: float
 
 
-_NO_SEEDS = Seeds(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+_SEEDS = np.dtype([("target", np.int64), ("source", np.int64), ("cosine", np.float64)])
+"""An array of seeds, while they are chosen."""
 
 
 class Comparison:
@@ -51,26 +50,27 @@ class Comparison:
         units = self._target.shape[0] + self._source.shape[0]
         self._weights: Floats = np.log(units / np.maximum(frequencies, 1))
 
-    def find_seeds(self, least_cosine: float, least_dice: float) -> Seeds:
-        """Return the pairs of units that reach both limits."""
+    def find_seeds(self, least_cosine: float, least_dice: float) -> list[Seed]:
+        """Return the pairs of units that reach both limits, by target unit, then source unit."""
         target, source = self._normalise(self._target), self._normalise(self._source).T.tocsc()
         rows = max(1, BLOCK // max(1, source.shape[1]))
-        blocks = [_NO_SEEDS]
+        blocks: list[npt.NDArray[Any]] = [np.empty(0, _SEEDS)]
         for start in range(0, target.shape[0], rows):
             near = (target[start : start + rows] @ source).tocoo()
             kept = near.data >= least_cosine
-            seeds = Seeds(start + near.row[kept].astype(np.int64), near.col[kept].astype(np.int64), near.data[kept])
-            blocks.append(_select(seeds, self._compute_dice(seeds) >= least_dice))
-        return _keep_best(Seeds(*map(np.concatenate, zip(*blocks, strict=True))))
+            seeds = np.empty(int(kept.sum()), _SEEDS)
+            seeds["target"], seeds["source"], seeds["cosine"] = start + near.row[kept], near.col[kept], near.data[kept]
+            blocks.append(seeds[self._compute_dice(seeds) >= least_dice])
+        return [Seed(*seed) for seed in _keep_best(np.concatenate(blocks)).tolist()]
 
-    def _compute_dice(self, seeds: Seeds) -> Floats:
+    def _compute_dice(self, seeds: npt.NDArray[Any]) -> Floats:
         """Return the Dice coefficient of the distinct stems of each pair of units."""
-        target, source = self._target[seeds.target].astype(bool), self._source[seeds.source].astype(bool)
+        target, source = self._target[seeds["target"]].astype(bool), self._source[seeds["source"]].astype(bool)
         common = np.asarray(target.multiply(source).sum(axis=1)).ravel()
         dice: Floats = 2 * common / (np.diff(target.indptr) + np.diff(source.indptr))
         return dice
 
-    def compare_ranges(self, target: slice, source: slice) -> float:
+    def compare_ranges(self, target: range, source: range) -> float:
         """Return the cosine of two ranges of units, each one vector; 0 if either has no weight."""
         a, b = (
             _sum_rows(counts, place) * self._weights
@@ -78,7 +78,7 @@ class Comparison:
         )
         return _compute_cosine(a, b)
 
-    def compare_units(self, target: slice) -> Floats:
+    def compare_units(self, target: range) -> Floats:
         """Return the cosine of a range of units, as one vector, with each unit of the source, ``[u]``."""
         vector = _sum_rows(self._target, target) * self._weights
         norm = float(np.sqrt(vector @ vector))
@@ -101,7 +101,7 @@ class Comparison:
         return weighted.multiply(1 / norms[:, None]).tocsr()
 
 
-def _sum_rows(counts: "csr_array", rows: slice) -> Floats:
+def _sum_rows(counts: "csr_array", rows: range) -> Floats:
     """Return the sum of some rows, ``[stems]``, without the slow slicing of a matrix."""
     first, end = counts.indptr[[rows.start, rows.stop]].tolist()
     sums = np.bincount(counts.indices[first:end], counts.data[first:end], counts.shape[1])
@@ -124,17 +124,12 @@ def _count_stems(text: PreparedText, vocabulary: dict[str, int]) -> "csr_array":
     return sp.coo_array((np.ones(len(columns)), (rows, columns)), shape).tocsr()
 
 
-def _keep_best(seeds: Seeds) -> Seeds:
-    """Return the seeds that are among the ``MOST_SEEDS`` best of both their units; equal ones go by position."""
-    kept = np.ones(len(seeds.cosine), np.bool_)
-    for own, other in ((seeds.target, seeds.source), (seeds.source, seeds.target)):
-        order = np.lexsort((other, -seeds.cosine, own))
+def _keep_best(seeds: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the seeds that are among the ``MOST_SEEDS`` best of both their units, in order; equal ones go by place."""
+    kept = np.ones(len(seeds), np.bool_)
+    for own, other in ((seeds["target"], seeds["source"]), (seeds["source"], seeds["target"])):
+        order = np.lexsort((other, -seeds["cosine"], own))
         begins = np.searchsorted(own[order], own[order])
         kept[order[np.arange(len(order)) - begins >= MOST_SEEDS]] = False
-    chosen = np.flatnonzero(kept)
-    chosen = chosen[np.lexsort((seeds.source[chosen], seeds.target[chosen]))]
-    return _select(seeds, chosen)
-
-
-def _select(seeds: Seeds, which: npt.NDArray[Any]) -> Seeds:
-    return Seeds(seeds.target[which], seeds.source[which], seeds.cosine[which])
+    chosen = seeds[kept]
+    return np.asarray(chosen[np.lexsort((chosen["source"], chosen["target"]))])

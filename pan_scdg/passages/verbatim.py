@@ -25,7 +25,7 @@ def find_runs(target: PreparedText, source: PreparedText, least_words: int) -> l
 
     Of equally long runs, the one that begins soonest after the previous run is taken.
     """
-    if set(_list_grams(source, least_words)).isdisjoint(_list_grams(target, least_words)):
+    if set(list_grams(source, least_words)).isdisjoint(list_grams(target, least_words)):
         return []  # nearly always so for unrelated texts, and found out ten times as fast
     places: dict[tuple[str, ...], list[int]] = {}
     for j in range(len(source.forms) - least_words + 1):
@@ -48,7 +48,7 @@ def find_runs(target: PreparedText, source: PreparedText, least_words: int) -> l
     return runs
 
 
-def _list_grams(text: PreparedText, words: int) -> Iterator[tuple[str, ...]]:
+def list_grams(text: PreparedText, words: int) -> Iterator[tuple[str, ...]]:
     """Yield all runs of ``words`` words."""
     return zip(*(text.forms[i:] for i in range(words)))
 

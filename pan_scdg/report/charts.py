@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.report.records import ReportPair, TokenGains
-from pan_scdg.report.text_view import Name
+from pan_scdg.report.texts import TextView
 
 WIDTH = 1000
 """Of a chart, in its own units; the page stretches it."""
@@ -171,14 +171,14 @@ def _draw_area(places: Sequence[int], tops: Sequence[float], zero: float, width:
 class Matrix(NamedTuple):
     """The pairs with a sign of reuse; rows and columns are those of the best pairs first."""
 
-    rows: tuple[Name, ...]
-    columns: tuple[Name, ...]
-    cells: dict[tuple[Name, Name], int]
+    rows: tuple[TextView, ...]
+    columns: tuple[TextView, ...]
+    cells: dict[tuple[TextView, TextView], int]
     """Numbers of the pairs."""
     is_complete: bool
 
 
-def make_matrix(pairs: Sequence[tuple[Name, Name, int]]) -> Matrix | None:
+def make_matrix(pairs: Sequence[tuple[TextView, TextView, int]]) -> Matrix | None:
     """Return the matrix of these pairs; None if there are fewer than two.
 
     Args:

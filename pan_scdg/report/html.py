@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pan_scdg.report.grades import EDGES, describe_levels
 from pan_scdg.report.records import Report
+from pan_scdg.report.texts import EDGES, describe_levels
 from pan_scdg.report.view import LARGEST, arrange_page, dump_data
 from pan_scdg.report.wording import CAUTION, MEANINGS, SYMBOLS, list_facts, summarise
 

@@ -1,7 +1,7 @@
 """Describe a verdict in ordinary language: likely, unclear, or no sign."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from pan_scdg.report.records import Judgement, ReportPair
 from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
@@ -13,34 +13,27 @@ NEAR_SHARE = 0.1
 ORDER: dict[Judgement, int] = {"likely": 0, "unclear": 1, "no sign": 2}
 
 
-class SizedText(NamedTuple):
-    """The name of a text, and the number of its words that were compared."""
-
-    name: str
-    words: int
-
-
-def judge_pair(record: Mapping[str, Any], suspicious: SizedText, source: SizedText) -> ReportPair:
+def judge_pair(record: Mapping[str, Any], names: tuple[str, str], words: tuple[int, int]) -> ReportPair:
     """Return the pair as a report shows it, without passages.
 
     Args:
         record: the verdict, as `run` writes it.
-        suspicious: one text.
-        source: the other.
+        names: of the suspicious text and of the source.
+        words: the numbers of their words that were compared.
     """
     warnings = [w for w in record.get("warnings", ()) if not w.startswith("unclear:")]  # said below for both texts
-    for text in (suspicious, source):
-        if record["score"] is not None and text.words < LEAST_WORDS:  # without a score, a warning says why
-            warnings.append(f"{text.name} has {text.words} words, fewer than {LEAST_WORDS}: too short to tell")
+    for name, number in zip(names, words):
+        if record["score"] is not None and number < LEAST_WORDS:  # without a score, a warning says why
+            warnings.append(f"{name} has {number} words, fewer than {LEAST_WORDS}: too short to tell")
     judgement: Judgement = "no sign"
-    if record["score"] is None or record["threshold"] is None or min(suspicious.words, source.words) < LEAST_WORDS:
+    if record["score"] is None or record["threshold"] is None or min(words) < LEAST_WORDS:
         judgement = "unclear"
     elif record["decision"]:
         judgement = "likely"
     elif is_near(record):
         judgement = "unclear"
         warnings.append("the score is just below the threshold")
-    return ReportPair(suspicious.name, source.name, record["score"], judgement, warnings=tuple(warnings))
+    return ReportPair(*names, record["score"], judgement, warnings=tuple(warnings))
 
 
 def is_near(record: Mapping[str, Any]) -> bool:

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.units import count_words
-from pan_scdg.records import Passage
-from pan_scdg.report.grades import pack_gains
 from pan_scdg.report.html import BOTH, render_page
 from pan_scdg.report.records import TokenGains
-from pan_scdg.report.text_view import Mark, Name, TextView
-from pan_scdg.report.texts import clean_text
-from pan_scdg.report.view import GAIN, LARGEST, PAGE, PassageView, make_side, measure_side
+from pan_scdg.report.texts import TextView
+from pan_scdg.report.view import GAIN, LARGEST, PAGE, PassageView, list_places, mark_texts, measure_passage
 from pan_scdg.report.wording import describe_explanation
 
 MOST_QUERIES = 1_000
@@ -35,26 +33,15 @@ class RankedSource(NamedTuple):
 
 
 class ExplainedPassage(NamedTuple):
-    """A passage of a query, the source that explains it best, and the place of this that it is most like.
+    """A passage of a query, and the source that explains it best."""
 
-    Places are offsets in characters.
-    """
-
-    begin: int
-    end: int
+    evidence: Evidence
+    """With the place of the source that it is most like, an empty one if none is like it by its words."""
     document: str
     rank: int
     """Of the source."""
-    gain: float
-    """In nats per token."""
     margin: float | None
-    """Difference between this gain and that of the second-best source; None without a second source."""
-    begin2: int | None
-    """In the source; None: no place is like it by its words."""
-    end2: int | None
-    similarity: float
-    verbatim: float
-    """See `Evidence`."""
+    """Difference between its gain and that of the second-best source; None without a second source."""
 
 
 class ReportQuery(NamedTuple):
@@ -88,35 +75,36 @@ class QueryView:
     def explained(self) -> dict[int, tuple[int, int, int]]:
         """Return by rank of a source: the number of its first passage, how many it has, and their characters."""
         found: dict[int, tuple[int, int, int]] = {}
-        for number, passage in enumerate(self.query.passages, 1):
-            first, passages, characters = found.get(passage.rank, (number, 0, 0))
-            found[passage.rank] = first, passages + 1, characters + passage.end - passage.begin
+        for number, (passage, _, rank, _) in enumerate(self.query.passages, 1):
+            first, passages, characters = found.get(rank, (number, 0, 0))
+            found[rank] = first, passages + 1, characters + passage.end - passage.begin
         return found
 
     @property
     def share(self) -> float:
         """Return the share of the query's characters that lie in passages."""
-        return sum(p.end - p.begin for p in self.query.passages) / max(1, len(self.text.text))
+        return sum(p.evidence.end - p.evidence.begin for p in self.query.passages) / max(1, len(self.text.text))
 
-    @property
+    @cached_property
     def passages(self) -> list[PassageView]:
         """Return the rows of the passages."""
-        return [self._show_passage(i, passage) for i, passage in enumerate(self.query.passages, 1)]
+        rows = []
+        for number, (passage, document, rank, margin) in enumerate(self.query.passages, 1):
+            words = count_words(self.text.text[passage.begin : passage.end])
+            sentence, anchor = describe_explanation(passage, words, margin), self.name_anchor(number)
+            rows.append(PassageView(number, passage, self.text, self.documents[document], anchor, sentence, rank=rank))
+        return rows
 
     @property
     def data(self) -> dict[str, Any]:
-        """Return the script's data: numbers of texts, and passages with both places, text and rank of the source.
-
-        Offsets are in UTF-16 units; a passage without a place in its source has an empty one.
-        """
-        places = {doc_id: i for i, doc_id in enumerate(self.documents, 1)}
-        passages = []
-        for p in self.query.passages:
-            source = self.documents[p.document]
-            here, there = map(self.text.to_units, (p.begin, p.end)), map(source.to_units, (p.begin2 or 0, p.end2 or 0))
-            passages.append([*here, *there, places[p.document], p.rank])
-        texts = [text.name.number for text in (self.text, *self.documents.values())]
-        gains = {} if self.query.gains is None else pack_gains(self.query.gains, self.text)
+        """Return the script's data: numbers of texts, and passages with both places, text and rank of the source."""
+        numbers = {doc_id: i for i, doc_id in enumerate(self.documents, 1)}
+        passages = [
+            [*list_places(passage, self.text, self.documents[document]), numbers[document], rank]
+            for passage, document, rank, _ in self.query.passages
+        ]
+        texts = [text.number for text in (self.text, *self.documents.values())]
+        gains = {} if self.query.gains is None else self.text.pack_gains(self.query.gains)
         return {"texts": texts, "passages": passages, **gains}
 
     def name_anchor(self, passage: int) -> str:
@@ -128,26 +116,8 @@ class QueryView:
         size = self.text.measure() + SECTION + SOURCE * len(self.query.sources)
         if self.query.gains is not None:
             size += GAIN * (len(self.query.gains.gains) + len(self.text.sentences))
-        for p in self.query.passages:
-            size += measure_side(self.text.text, p.begin, p.end)
-            size += measure_side(self.documents[p.document].text, p.begin2 or 0, p.end2 or 0)
-        return size
-
-    def _show_passage(self, number: int, passage: ExplainedPassage) -> PassageView:
-        source, (begin, end) = self.documents[passage.document], (passage.begin2 or 0, passage.end2 or 0)
-        place = Passage(passage.begin, passage.end - passage.begin, begin, end - begin)
-        shown = Evidence(place, passage.similarity, passage.verbatim, passage.gain)
-        words = count_words(self.text.text[passage.begin : passage.end])
-        return PassageView(
-            number,
-            passage.rank,
-            describe_explanation(shown, words, passage.margin),
-            make_side(self.text.text, (passage.begin, passage.end)),
-            make_side(source.text, (begin, end)),
-            self.name_anchor(number),
-            self.text.find_anchor(passage.begin),
-            source.find_anchor(begin) if begin < end else f"text-{source.name.number}",
-            source.name,
+        return size + sum(
+            measure_passage(p.evidence, self.text, self.documents[p.document]) for p in self.query.passages
         )
 
 
@@ -173,11 +143,12 @@ def write_query_page(
         OSError: the file cannot be written.
     """
     shown, left_out = _choose_queries(queries, documents, largest - PAGE)
+    mark_texts(passage for view in shown for passage in view.passages)
     text = render_page(
         "queries.html.j2",
         (*BOTH, "query.js"),
         queries=shown,
-        sources=_mark_texts(shown),
+        sources=list(dict.fromkeys(text for view in shown for text in view.documents.values())),
         left_out=left_out,
         facts=[(name.replace("_", " "), value) for name, value in facts.items()],
         warnings=warnings,
@@ -197,9 +168,9 @@ def _choose_queries(
         if len(shown) == MOST_QUERIES or not wanted.keys() <= documents.keys():
             left_out += 1
             continue
-        new = {doc_id: _make_view(numbers, doc_id, documents[doc_id]) for doc_id in wanted if doc_id not in views}
+        new = {doc_id: TextView(next(numbers), doc_id, documents[doc_id]) for doc_id in wanted if doc_id not in views}
         explaining = {doc_id: new.get(doc_id) or views[doc_id] for doc_id in wanted}
-        view = QueryView(len(shown) + 1, query, _make_view(numbers, query.query_id, query.text), explaining)
+        view = QueryView(len(shown) + 1, query, TextView(next(numbers), query.query_id, query.text), explaining)
         if (size := view.measure() + sum(text.measure() for text in new.values())) > space:
             left_out += 1
             continue
@@ -207,22 +178,3 @@ def _choose_queries(
         views |= new
         space -= size
     return shown, left_out
-
-
-def _make_view(numbers: Iterable[int], name: str, text: str) -> TextView:
-    return TextView(Name(next(iter(numbers)), clean_text(name)), clean_text(text), ())
-
-
-def _mark_texts(queries: Sequence[QueryView]) -> list[TextView]:
-    """Mark the passages in the queries and in their sources; return the sources."""
-    marks: dict[TextView, list[Mark]] = {}
-    for view in queries:
-        own = []
-        for number, p in enumerate(view.query.passages, 1):
-            source = marks.setdefault(view.documents[p.document], [])
-            own.append(Mark(p.begin, p.end, view.name_anchor(number)))
-            source.append(Mark(p.begin2 or 0, p.end2 or 0, view.name_anchor(number)))
-        view.text.mark(own)
-    for text, found in marks.items():
-        text.mark(found)
-    return list(marks)

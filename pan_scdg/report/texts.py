@@ -1,10 +1,15 @@
-"""Prepare texts for a page: characters that HTML changes, offsets of a browser, blocks, and marked pieces."""
+"""A text on the page: its blocks and marks, the offsets of a browser, and the levels of its gains."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from pan_scdg.report.records import TokenGains
+from pan_scdg.retrieval.sentences import find_sentence_spans
 
 _CHANGED = re.compile("[\0\ud800-\udfff]")
 """Characters that a browser drops or that no file can hold."""
@@ -13,6 +18,15 @@ LONG_BLOCK = 2_000
 """A block of more characters is cut at its next line break, because browsers skip invisible text in whole blocks."""
 LONGEST_BLOCK = 4_000
 """A block without a line break is cut after a space after this many characters, otherwise after twice as many."""
+BLOCK = 80
+"""Bytes of a block's markup and of the marks in it, generously."""
+EDGES: dict[str, tuple[float, ...]] = {
+    "token": (-1.5, -0.5, 0.5, 1, 2, 3, 5),
+    "sentence": (-0.5, -0.15, 0.15, 0.4, 0.8, 1.4, 2.2),
+}
+"""Least gain of each level but the first, in nats."""
+NEUTRAL = 2
+"""The level around 0, without a colour."""
 
 Span = tuple[int, int]
 Stretch = tuple[int, int, int]
@@ -23,10 +37,104 @@ class Piece(NamedTuple):
     """A part of a block; marked if it belongs to a passage."""
 
     text: str
-    owner: int
-    """Index of the passage or level of the stretch, -1 without one."""
+    owner: int | None
+    """Index of the passage or level of the stretch, None without one."""
     start: int | None
     """Offset of the mark if this is its first piece: a mark may continue in the next block."""
+
+
+class Mark(NamedTuple):
+    """A passage in a text, and the anchor of its row in the page."""
+
+    begin: int
+    end: int
+    anchor: str
+
+
+class TextView:
+    """A text as the page shows it; `mark` completes it.
+
+    Args:
+        number: by which the page knows the text, from 1.
+        name: as it is shown.
+        text: the text itself.
+        warnings: about the text.
+    """
+
+    def __init__(self, number: int, name: str, text: str, warnings: tuple[str, ...] = ()) -> None:
+        self.number, self.name, self.text, self.warnings = number, clean_text(name), clean_text(text), warnings
+        self.to_units = make_offset_map(self.text)
+        self.blocks = split_blocks(self.text)
+        self.marks: list[Mark] = []
+        self.stretches: list[Stretch] = []
+        """Marked stretches and the index of their mark, in order and without overlap."""
+
+    @cached_property
+    def sentences(self) -> list[Span]:
+        """Return the sentences: see `find_sentence_spans`."""
+        return find_sentence_spans(self.text)
+
+    def measure(self) -> int:
+        """Return the size of the text on the page in bytes, rounded up."""
+        return measure_text(self.text) + BLOCK * len(self.blocks)
+
+    def mark(self, marks: list[Mark]) -> None:
+        """Mark passages; where some overlap, the first one owns the characters."""
+        self.marks = marks
+        self.stretches = assign_owners(len(self.text), [(begin, end) for begin, end, _ in marks])
+
+    def cut(self) -> Iterator[Iterator[Piece]]:
+        """Yield the pieces of each block."""
+        begins, ends = [begin for begin, _, _ in self.stretches], [end for _, end, _ in self.stretches]
+        for begin, end in self.blocks:
+            inside = self.stretches[bisect_right(ends, begin) : bisect_left(begins, end)]
+            yield cut_block(self.text, (begin, end), inside)
+
+    def find_anchor(self, begin: int, end: int) -> str:
+        """Return the anchor of the mark in which a place begins, or of the text if it has no mark or is empty."""
+        starts = [first for first, last, _ in self.stretches if first <= begin < last and begin < end]
+        return "-".join(map(str, ("text", self.number, *starts)))
+
+    def grade_sentences(self, gains: TokenGains) -> list[Stretch]:
+        """Return the sentences that hold tokens, without the space around them, and the levels of their means.
+
+        A token belongs to the sentence that it begins in.
+        """
+        graded: list[Stretch] = []
+        tokens = sorted((begin, gain) for (begin, end), gain in _pair_tokens(gains) if begin < end)
+        starts = [begin for begin, _ in tokens]
+        for begin, end in self.sentences:
+            inside = [gain for _, gain in tokens[bisect_right(starts, begin - 1) : bisect_right(starts, end - 1)]]
+            sentence = self.text[begin:end]
+            if inside and sentence.strip():
+                bare = begin + len(sentence) - len(sentence.lstrip()), begin + len(sentence.rstrip())
+                graded.append((*bare, bisect_right(EDGES["sentence"], sum(inside) / len(inside))))
+        return graded
+
+    def pack_gains(self, gains: TokenGains) -> dict[str, Any]:
+        """Return tokens as distance from the previous one, length and gain in hundredths of a nat; ends of sentences.
+
+        Offsets and lengths are in UTF-16 units.
+        """
+        packed: list[int] = []
+        last = 0
+        for (begin, end), gain in _pair_tokens(gains):
+            if begin < end:
+                first, after = self.to_units(begin), self.to_units(end)
+                packed += (first - last, after - first, round(100 * gain))
+                last = after
+        return {"gains": packed, "sentences": [self.to_units(end) for _, end in self.sentences]}
+
+
+def _pair_tokens(gains: TokenGains) -> Iterable[tuple[Span, float]]:
+    return zip(gains.spans, gains.gains, strict=True)
+
+
+def describe_levels(unit: str) -> list[str]:
+    """Return the legend: the range of each level, in nats."""
+    edges = EDGES[unit]
+    low = [f"< −{-edge:g}" for edge in edges[:NEUTRAL]]
+    return [*low, "about 0", *(f"≥ {edge:g}" for edge in edges[NEUTRAL:])]
 
 
 def clean_text(text: str) -> str:
@@ -90,8 +198,8 @@ def cut_block(text: str, block: Span, stretches: Sequence[Stretch]) -> Iterator[
         if begin >= until:
             continue
         if at < begin:
-            yield Piece(text[at:begin], -1, None)
+            yield Piece(text[at:begin], None, None)
         yield Piece(text[begin:until], owner, first if first == begin else None)
         at = until
     if at < end:
-        yield Piece(text[at:end], -1, None)
+        yield Piece(text[at:end], None, None)

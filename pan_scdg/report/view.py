@@ -1,13 +1,14 @@
 """Arrange a report for the page: rows of the table, and pairs in detail as far as the size allows."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.units import count_words
 from pan_scdg.report.charts import (
     Band,
@@ -19,10 +20,8 @@ from pan_scdg.report.charts import (
     make_matrix,
     map_passages,
 )
-from pan_scdg.report.grades import GradedText, grade_part, grade_sentences, pack_gains
 from pan_scdg.report.records import Report, ReportPair
-from pan_scdg.report.text_view import Mark, Name, TextView, TextViews
-from pan_scdg.report.texts import Span, Stretch, measure_text
+from pan_scdg.report.texts import NEUTRAL, Mark, Piece, Span, Stretch, TextView, cut_block, measure_text
 from pan_scdg.report.wording import describe_passage
 
 LARGEST = 20_000_000
@@ -57,17 +56,12 @@ class Row:
         return [count_words(self.left.text[p.begin : p.end]) for p in self.pair.passages]
 
     @property
-    def covered(self) -> int:
-        """Return the number of the suspicious text's characters that lie in passages."""
+    def share(self) -> float:
+        """Return the share of the suspicious text's characters that lie in passages."""
         inside = np.zeros(len(self.left.text), bool)
         for passage in self.pair.passages:
             inside[passage.begin : passage.end] = True
-        return int(inside.sum())
-
-    @property
-    def share(self) -> float:
-        """Return the share of the suspicious text that lies in passages."""
-        return self.covered / max(1, len(self.left.text))
+        return int(inside.sum()) / max(1, len(self.left.text))
 
     @property
     def lengths(self) -> str:
@@ -80,32 +74,55 @@ class Row:
 class Side(NamedTuple):
     """The text of a passage: its beginning, the number of characters left out after it, and its end."""
 
-    begin: list[GradedText]
+    begin: list[Piece]
+    """Each with the level of its gain, if it has a colour."""
     left_out: int
-    end: list[GradedText]
+    end: list[Piece]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PassageView:
-    """A passage of a pair or a query in detail."""
+    """The row of a passage of a pair or a query; its anchors are known once `mark_texts` has marked the texts."""
 
     number: int
-    label: int
-    """The number that is shown: that of the passage, or of the source that it comes from."""
-    sentence: str
-    left: Side
-    right: Side
+    """Of the passage, from 1."""
+    passage: Evidence
+    left_text: TextView
+    """The suspicious text or the query."""
+    right_text: TextView
+    """The source."""
     anchor: str
-    """Of its row; the others are those of its places in both texts."""
-    left_anchor: str
-    right_anchor: str
-    source: Name | None = None
-    """The text on the right if that is not the same for all passages."""
+    sentence: str
+    graded: Sequence[Stretch] = ()
+    """Coloured sentences of the text on the left, with the level of their gain."""
+    rank: int | None = None
+    """Of the source if there are several, whose number and name are then shown."""
+
+    @property
+    def label(self) -> int:
+        """Return the number that is shown."""
+        return self.number if self.rank is None else self.rank
 
     @property
     def colour(self) -> int:
         """Return the colour of its marks, 0 to 7."""
         return (self.label - 1) % 8
+
+    @property
+    def left(self) -> Side:
+        """Return its text on the left."""
+        return _make_side(self.left_text.text, (self.passage.begin, self.passage.end), self.graded)
+
+    @property
+    def right(self) -> Side:
+        """Return its text on the right."""
+        return _make_side(self.right_text.text, (self.passage.begin2, self.passage.end2), ())
+
+    @property
+    def anchors(self) -> tuple[str, str]:
+        """Return the anchors of its places in both texts."""
+        p = self.passage
+        return self.left_text.find_anchor(p.begin, p.end), self.right_text.find_anchor(p.begin2, p.end2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,17 +153,29 @@ class Page:
 
 def arrange_page(report: Report, largest: int = LARGEST) -> Page:
     """Return the content of a page of at most ``largest`` bytes: details of the best pairs as long as they fit."""
-    views = TextViews(report)
-    rows = tuple(Row(i, pair, *views.find(pair)) for i, pair in enumerate(report.pairs[:MOST_ROWS], 1))
+    rows = tuple(_list_rows(report))
     space = largest - PAGE - ROW * len(rows)
     kept = min(sum(map(_measure_gains, rows)), int(GAINS_SHARE * space))
     chosen, left = _choose_details(rows, space - kept)
     with_gains = _choose_gains(chosen, left + kept)
-    texts = _mark_texts(chosen)
+    texts = tuple(dict.fromkeys(text for row in chosen for text in (row.left, row.right)))
     details = {row.number: _make_detail(row, row.number in with_gains) for row in chosen}
+    mark_texts(passage for detail in details.values() for passage in detail.passages)
     scores = [pair.score for pair in report.pairs if pair.score is not None]
-    signs = [(row.left.name, row.right.name, row.number) for row in rows if row.pair.judgement != "no sign"]
+    signs = [(row.left, row.right, row.number) for row in rows if row.pair.judgement != "no sign"]
     return Page(rows, details, texts, make_histogram(scores, report.threshold), make_matrix(signs))
+
+
+def _list_rows(report: Report) -> Iterator[Row]:
+    """Yield the pairs of the table; a text that is both suspicious and a source is one text."""
+    views: dict[tuple[str, str], TextView] = {}
+    for number, pair in enumerate(report.pairs[:MOST_ROWS], 1):
+        sides = report.suspicious[pair.suspicious], report.sources[pair.source]
+        for name, text, warnings in sides:
+            if (name, text) not in views:
+                views[name, text] = TextView(len(views) + 1, name, text, warnings)
+        left, right = (views[name, text] for name, text, _ in sides)
+        yield Row(number, pair, left, right)
 
 
 def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
@@ -156,8 +185,7 @@ def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
     for row in rows:
         texts = {row.left, row.right} - shown
         size = DETAIL + sum(text.measure() for text in texts)
-        for p in row.pair.passages:
-            size += measure_side(row.left.text, p.begin, p.end) + measure_side(row.right.text, p.begin2, p.end2)
+        size += sum(measure_passage(passage, row.left, row.right) for passage in row.pair.passages)
         if size <= space and len(chosen) < MOST_DETAILS:
             chosen.append(row)
             shown |= texts
@@ -165,9 +193,14 @@ def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
     return chosen, space
 
 
-def measure_side(text: str, begin: int, end: int) -> int:
-    """Return the size of one side of a passage in its row in bytes, rounded up."""
-    return PASSAGE // 2 + measure_text(text[begin : min(end, begin + EXCERPT)])
+def measure_passage(passage: Evidence, left: TextView, right: TextView) -> int:
+    """Return the size of a passage's row in bytes, rounded up."""
+    begin, begin2 = passage.begin, passage.begin2
+    shown = (
+        left.text[begin : min(passage.end, begin + EXCERPT)],
+        right.text[begin2 : min(passage.end2, begin2 + EXCERPT)],
+    )
+    return PASSAGE + sum(map(measure_text, shown))
 
 
 def _measure_gains(row: Row) -> int:
@@ -188,64 +221,51 @@ def _choose_gains(rows: Iterable[Row], space: int) -> set[int]:
     return chosen
 
 
-def _mark_texts(rows: Sequence[Row]) -> tuple[TextView, ...]:
-    """Mark the passages of these pairs in their texts, those of the best pair first; return the texts."""
+def mark_texts(rows: Iterable[PassageView]) -> None:
+    """Mark passages in their two texts, those of the first rows on top."""
     marks: dict[TextView, list[Mark]] = {}
     for row in rows:
-        left, right = marks.setdefault(row.left, []), marks.setdefault(row.right, [])
-        for i, passage in enumerate(row.pair.passages, 1):
-            left.append(Mark(passage.begin, passage.end, name_anchor(row.number, i)))
-            right.append(Mark(passage.begin2, passage.end2, name_anchor(row.number, i)))
-    for view, found in marks.items():
-        view.mark(found)
-    return tuple(marks)
-
-
-def name_anchor(pair: int, passage: int) -> str:
-    """Return the anchor of a passage's row."""
-    return f"pair-{pair}-{passage}"
+        p = row.passage
+        marks.setdefault(row.left_text, []).append(Mark(p.begin, p.end, row.anchor))
+        marks.setdefault(row.right_text, []).append(Mark(p.begin2, p.end2, row.anchor))
+    for text, found in marks.items():
+        text.mark(found)
 
 
 def _make_detail(row: Row, with_gains: bool) -> Detail:
     pair, left, right = row.pair, row.left, row.right
     gains = pair.gains if with_gains else None
-    sentences = [] if gains is None else grade_sentences(gains, left)
+    sentences = [] if gains is None else left.grade_sentences(gains)
+    sentences = [sentence for sentence in sentences if sentence[2] != NEUTRAL]
+    passages = tuple(
+        PassageView(i, passage, left, right, f"pair-{row.number}-{i}", describe_passage(passage, words), sentences)
+        for i, (passage, words) in enumerate(zip(pair.passages, row.words), 1)
+    )
+    data: dict[str, Any] = {
+        "texts": [left.number, right.number],
+        "passages": [list_places(passage, left, right) for passage in pair.passages],
+    }
     return Detail(
         row,
-        tuple(_make_passage(row, i, sentences) for i in range(len(pair.passages))),
+        passages,
         tuple(map_passages(pair, len(left.text), len(right.text))),
         None if gains is None else draw_gains(gains, len(left.text)),
         pair.gains is not None and not with_gains,
-        {
-            "texts": [left.name.number, right.name.number],
-            "passages": [
-                [*map(left.to_units, (p.begin, p.end)), *map(right.to_units, (p.begin2, p.end2))] for p in pair.passages
-            ],
-            **({} if gains is None else pack_gains(gains, left)),
-        },
+        data if gains is None else {**data, **left.pack_gains(gains)},
     )
 
 
-def _make_passage(row: Row, i: int, sentences: Sequence[Stretch]) -> PassageView:
-    passage = row.pair.passages[i]
-    return PassageView(
-        i + 1,
-        i + 1,
-        describe_passage(passage, row.words[i]),
-        make_side(row.left.text, (passage.begin, passage.end), sentences),
-        make_side(row.right.text, (passage.begin2, passage.end2)),
-        name_anchor(row.number, i + 1),
-        row.left.find_anchor(passage.begin),
-        row.right.find_anchor(passage.begin2),
-    )
+def list_places(passage: Evidence, left: TextView, right: TextView) -> list[int]:
+    """Return begin and end of a passage in both texts, in UTF-16 units."""
+    return [*map(left.to_units, (passage.begin, passage.end)), *map(right.to_units, (passage.begin2, passage.end2))]
 
 
-def make_side(text: str, passage: Span, sentences: Sequence[Stretch] = ()) -> Side:
+def _make_side(text: str, passage: Span, graded: Sequence[Stretch]) -> Side:
     """Return the text of a passage, without its middle if it is long."""
     (begin, end), half = passage, EXCERPT // 2
     if end - begin <= EXCERPT:
-        return Side(grade_part(text, passage, sentences), 0, [])
-    parts = [grade_part(text, part, sentences) for part in ((begin, begin + half), (end - half, end))]
+        return Side(list(cut_block(text, passage, graded)), 0, [])
+    parts = [list(cut_block(text, part, graded)) for part in ((begin, begin + half), (end - half, end))]
     return Side(parts[0], end - begin - 2 * half, parts[1])
 
 

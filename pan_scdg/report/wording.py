@@ -1,8 +1,11 @@
 """Sentences of a report, in ordinary language."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from pan_scdg import __version__
+from pan_scdg.models.find import SHORT, FoundModel
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.quotations import MOST_WORDS
 from pan_scdg.report.records import Judgement, Report
@@ -24,6 +27,7 @@ LEFT_OUT = (
     "the text, and lists that are no more than half of it"
 )
 ALIKE = "Another source explains it as well."
+UNDECIDED = "nothing is decided: the threshold was chosen with another model"
 
 
 def summarise(report: Report) -> str:
@@ -88,6 +92,26 @@ def _join(parts: Iterable[str], passage: Evidence) -> str:
             f" and counts: {LEFT_OUT}." if passage.counts else " and does not count."
         )
     return f"{text} It counts less: {passage.note.rstrip('.')}." if passage.note and passage.counts else text
+
+
+def describe_method(
+    profile: str, models: Mapping[str, FoundModel], identity: Mapping[str, Any], template: str | None = None
+) -> dict[str, Any]:
+    """Return the facts of a report about program, profile and models, each with the beginning of its fingerprint.
+
+    Args:
+        profile: name of the profile.
+        models: by their names in the job.
+        identity: the fields of the job that identify the models.
+        template: name of the text that all authors received, if there is one.
+    """
+    facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": profile}
+    for name, found in models.items():
+        weights = identity.get(name, {}).get("weights", "")
+        facts[name] = f"{found.name} {str(weights)[:SHORT]}".strip()
+    if template is not None:
+        facts["template"] = f"{template}; what a text has in common with it does not count"
+    return facts
 
 
 def list_facts(report: Report) -> list[tuple[str, str]]:

@@ -10,8 +10,7 @@ from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
 
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import EXACT, parse_as
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator, OpenAlignment
+from pan_scdg.passages.finder import Locator, OpenAlignment, PassageFinder
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings

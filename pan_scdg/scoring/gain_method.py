@@ -9,8 +9,7 @@ import numpy as np
 from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator, PassageFinder
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.calibration_range import TargetFacts

@@ -11,8 +11,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator, PassageFinder
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.gains import Gains

@@ -85,6 +85,7 @@ def test_detection_over_an_altered_span_is_a_false_positive(tmp_path):
         ('<feature name="plagiarism" this_offset="1" this_length=""/>', "this_length '' is not an integer"),
         ('<feature name="plagiarism" this_offset="-1" this_length="2"/>', "this_offset -1 is negative"),
         ('<feature name="plagiarism" this_offset="1" this_length="0"/>', "lengths are 0"),
+        (f'<feature name="plagiarism" this_offset="{10**15 + 1}" this_length="2"/>', "is larger than 1000000000000000"),
         (f'<feature name="plagiarism" this_offset="{"9" * 5000}" this_length="2"/>', "9999...' is not an integer"),
     ],
 )

@@ -10,7 +10,7 @@ from pan_scdg.evaluation.spans import read_spans
 from pan_scdg.jobs import tira as tira_submission
 from pan_scdg.jobs.compare import read_result
 from pan_scdg.notices import Notices
-from pan_scdg.pan import inputs, prepare, runs, source_retrieval, text_alignment, text_folder, truth
+from pan_scdg.pan import documents, inputs, prepare, runs, source_retrieval, text_alignment, truth
 from pan_scdg.profile import load_profile
 from pan_scdg.research.data import news, pair_manifest, queries, splits
 from pan_scdg.research.retention import instances
@@ -95,9 +95,9 @@ INPUTS = (
     ),
     Target(
         "texts",
-        lambda folder: text_folder.read_texts(folder, Notices()),
+        lambda folder: documents.read_texts(folder, Notices()),
         {"a.txt": LINES, "in/b.html": XML},
-        ("pan_scdg.pan.text_folder", "pan_scdg.pan.documents", "pan_scdg.pan.html_text", UNTRUSTED),
+        ("pan_scdg.pan.documents", "pan_scdg.pan.html_text", UNTRUSTED),
         rate=0.4,
     ),
     Target("input", _digest, {"pairs": LINES}, ("pan_scdg.pan.inputs",), rate=0.1),

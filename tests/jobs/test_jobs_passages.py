@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from pan_scdg.jobs.pairs.results import NO_PASSAGE
-from pan_scdg.passages.align import align_texts
+from pan_scdg.passages.align import align_words
 from pan_scdg.passages.units import PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings
 from tests.passages.test_passages_match import REWRITTEN, SOURCE, UNRELATED
@@ -70,7 +70,7 @@ def test_offsets_are_those_of_the_alignment(cli: Cli, tmp_path: Path) -> None:
     for line in found:
         paths = EXAMPLES / "susp" / f"{line['suspicious']}.txt", EXAMPLES / "src" / f"{line['source']}.txt"
         target, source = (path.read_text(encoding="utf-8") for path in paths)
-        expected = [e.passage for e in align_texts(target, source, PassageSettings(length=90))]
+        expected = align_words(target, source, PassageSettings(length=90)).passages
         assert (line["begin"], line["end"] - line["begin"]) in [passage[:2] for passage in expected]
 
 

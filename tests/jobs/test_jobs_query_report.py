@@ -13,6 +13,8 @@ import pytest
 from pan_scdg.jobs.retrieval.report import read_sources
 from pan_scdg.notices import Notices
 from pan_scdg.pan.corpus import Corpus
+from pan_scdg.passages.align import Evidence
+from pan_scdg.records import Passage
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, write_query_page
 from tests.jobs.conftest import corpus, queries
 
@@ -96,7 +98,8 @@ def test_a_first_stage_alone_has_a_page_without_scores(run: Cli, retrieval_input
 
 def make_query(number: int, text: str) -> ReportQuery:
     source = RankedSource(1, f"d/<b>{number}", 0.5, {"bm25": (3, 7.25)})
-    passage = ExplainedPassage(3, len(text) - 4, source.doc_id, 1, 0.25, None, 2, 9, 0.5, 0.25)
+    evidence = Evidence(Passage(3, len(text) - 7, 2, 7), 0.5, 0.25, 0.25)
+    passage = ExplainedPassage(evidence, source.doc_id, 1, None)
     return ReportQuery(f"q<i>{number}", text, [source], [passage])
 
 

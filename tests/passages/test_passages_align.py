@@ -2,7 +2,7 @@
 
 import random
 import re
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.passages import align
+from pan_scdg.passages.align import align_words
 from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.paragraphs import average_sentences
+from pan_scdg.passages.paragraphs import average_sentences, match_paragraphs
 from pan_scdg.passages.units import EncodedText, prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.records import Passage, TextPair
@@ -22,9 +22,10 @@ from pan_scdg.scoring.baseline_registry import find_parts
 SETTINGS = PassageSettings()
 
 
-def align_texts(*arguments: Any) -> list[Passage]:
+def align_texts(target: str, source: str, encode: Callable[[str], EncodedText] | None = None) -> list[Passage]:
     """The passages alone."""
-    return [found.passage for found in align.align_texts(*arguments)]
+    paragraphs = [] if encode is None else match_paragraphs(target, source, SETTINGS, encode)
+    return [found.passage for found in align_words(target, source, SETTINGS).find_evidence(paragraphs)]
 
 
 SYLLABLES = ("ba", "re", "mo", "ti", "lu", "san", "dor", "vel", "kip", "fen", "gur", "hal")
@@ -50,7 +51,7 @@ def test_a_copied_passage_is_found_with_exact_ends(count: int, place: int, sourc
     target.insert(place, copied)
     source.insert(source_place, copied)
     texts = between.join(target), between.join(source)
-    (found,) = align_texts(*texts, SETTINGS)
+    (found,) = align_texts(*texts)
     assert cut(texts[0], found) == cut(texts[1], found, source=True) == copied.rstrip(".")
 
 
@@ -58,7 +59,7 @@ def test_a_copy_in_the_middle_of_sentences() -> None:
     copied = " ".join(make_sentences(6, 1))[20:-20].strip()
     target, source = (" ".join(make_sentences(9, seed)) for seed in (2, 3))
     texts = f"{target[:200]} {copied} {target[200:]}", f"{source[:300]} {copied} {source[300:]}"
-    (found,) = align_texts(*texts, SETTINGS)
+    (found,) = align_texts(*texts)
     assert copied in cut(texts[0], found)
     assert found.this_length - len(copied) < 30  # parts of words at both cuts
 
@@ -77,7 +78,7 @@ def test_a_reworded_passage_is_found_by_its_sentences() -> None:
     before, around = make_sentences(15, 2), make_sentences(15, 3)
     target = " ".join([*before[:5], *reworded, *before[5:]])
     source = " ".join([*around[:9], *original, *around[9:]])
-    (found,) = align_texts(target, source, SETTINGS)
+    (found,) = align_texts(target, source)
     assert cut(target, found) == " ".join(reworded)
     assert cut(source, found, source=True) == " ".join(original)
 
@@ -86,7 +87,7 @@ def test_passages_from_two_places_stay_two() -> None:
     first, second = make_sentences(6, 1), make_sentences(6, 4)
     target = " ".join([*make_sentences(5, 2), *first, *make_sentences(9, 5), *second])
     source = " ".join([*second, *make_sentences(12, 3), *first])
-    found = align_texts(target, source, SETTINGS)
+    found = align_texts(target, source)
     assert [cut(target, p) for p in found] == [" ".join(part).rstrip(".") for part in (first, second)]
 
 
@@ -95,7 +96,7 @@ def test_a_summary_is_one_passage() -> None:
     summary = [shuffle_words(original[i], i) for i in range(0, 41, 5)]
     target = " ".join([*make_sentences(10, 2), *summary, *make_sentences(10, 3)])
     narrow = SETTINGS.model_copy(update={"gap": 2})
-    (found,) = align_texts(target, " ".join(original), narrow)
+    (found,) = align_words(target, " ".join(original), narrow).passages
     assert cut(target, found) == " ".join(summary)
     assert found.source_length > 3 * found.this_length
 
@@ -114,7 +115,7 @@ def test_a_summary_is_one_passage() -> None:
     ],
 )
 def test_odd_texts(target: str, source: str) -> None:
-    for found in align_texts(target, source, SETTINGS):
+    for found in align_texts(target, source):
         assert found.this_length
         assert found.source_length
         assert found.this_offset + found.this_length <= len(target)
@@ -123,7 +124,7 @@ def test_odd_texts(target: str, source: str) -> None:
 
 def test_unrelated_texts_have_no_passage() -> None:
     for seed in range(0, 40, 2):
-        assert align_texts(*(" ".join(make_sentences(40, seed + i + 100)) for i in (0, 1)), SETTINGS) == []
+        assert align_texts(*(" ".join(make_sentences(40, seed + i + 100)) for i in (0, 1))) == []
 
 
 free_text = st.lists(st.sampled_from([*make_sentences(6, 1), "\n\n", "one two", "-\n", "\u00ad", "ａ"]), max_size=30)
@@ -132,7 +133,7 @@ free_text = st.lists(st.sampled_from([*make_sentences(6, 1), "\n\n", "one two", 
 @given(free_text, free_text)
 @settings(max_examples=60, deadline=None)
 def test_passages_are_in_order_and_never_overlap(target: list[str], source: list[str]) -> None:
-    found = align_texts(" ".join(target), " ".join(source), SETTINGS)
+    found = align_texts(" ".join(target), " ".join(source))
     for first, second in zip(found, found[1:]):
         assert first.this_offset + first.this_length <= second.this_offset
 
@@ -155,7 +156,7 @@ def test_disguised_copies_are_found_at_the_original_offsets(disguise: "type[str]
     target, source = (" ".join(make_sentences(9, seed)) for seed in (2, 3))
     hidden = disguise(copied)
     texts = f"{target} {hidden} {target[::-1]}", f"{source} {copied} {source[::-1]}"
-    (found,) = align_texts(*texts, SETTINGS)
+    (found,) = align_texts(*texts)
     assert cut(texts[0], found) == hidden.rstrip(".")
     assert cut(texts[1], found, source=True) == copied.rstrip(".")
 
@@ -178,10 +179,10 @@ def test_rewritten_paragraphs_are_matched_and_joined_only_where_both_sides_adjoi
     target = paragraphs(["", "#01", "#02", "#03", "", "#07", ""], 10)
     source = paragraphs(["#03", "", "#01", "#02", "", "#07", "#07"], 50)
     texts = "\n\n".join(target), "\r\n \r\n".join(source)
-    found = align_texts(*texts, SETTINGS, encode_marks)
+    found = align_texts(*texts, encode_marks)
     assert [cut(texts[0], p) for p in found] == ["\n\n".join(target[1:3]), target[3]]
     assert [cut(texts[1], p, source=True) for p in found] == ["\r\n \r\n".join(source[2:4]), source[0]]
-    assert align_texts("\n\n".join(target[:4]), texts[1], SETTINGS, encode_marks) == []
+    assert align_texts("\n\n".join(target[:4]), texts[1], encode_marks) == []
 
 
 def test_a_paragraph_has_the_mean_direction_of_its_sentences() -> None:
@@ -200,15 +201,15 @@ def test_paragraphs_without_words_match_nothing() -> None:
     blank = "\n\n".join(["-" * SETTINGS.paragraph_length] * SETTINGS.paragraphs)
     words = "\n\n".join(" ".join(make_sentences(3, seed)) for seed in range(SETTINGS.paragraphs))
     for texts in ((blank, words), (words, blank), (blank, blank)):
-        assert align_texts(*texts, SETTINGS, encode) == []
+        assert align_texts(*texts, encode) == []
 
 
 def test_the_evidence_of_a_passage() -> None:
     copied, around = make_sentences(6, 1), [" ".join(make_sentences(12, seed)) for seed in (2, 3)]
-    (copy,) = align.align_texts(*(f"{text} {' '.join(copied)}" for text in around), SETTINGS)
+    (copy,) = align_words(*(f"{text} {' '.join(copied)}" for text in around), SETTINGS).find_evidence()
     assert (copy.similarity, copy.verbatim) == (pytest.approx(1), 1)
     reworded = " ".join(shuffle_words(sentence, i) for i, sentence in enumerate(copied))
-    (found,) = align.align_texts(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}", SETTINGS)
+    (found,) = align_words(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}", SETTINGS).find_evidence()
     assert 0.5 < found.similarity < 0.99
     assert found.verbatim == 0
 

@@ -42,11 +42,9 @@ def test_seeds_are_those_of_the_formula(target: list[list[str]], source: list[li
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(similarity, "BLOCK", block)
         found = comparison.find_seeds(0.33, 0.3)
-    assert dict(zip(zip(found.target.tolist(), found.source.tolist()), found.cosine)) == pytest.approx(wanted)
+    assert {(seed.target, seed.source): seed.cosine for seed in found} == pytest.approx(wanted)
     whole = [sum(units, Counter[str]()) for units in counts]
-    assert comparison.compare_ranges(slice(0, len(target)), slice(0, len(source))) == pytest.approx(
-        cosine(*whole), abs=1e-12
-    )
+    assert comparison.compare_ranges(range(len(target)), range(len(source))) == pytest.approx(cosine(*whole), abs=1e-12)
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), unique=True, max_size=30), st.integers(0, 6))

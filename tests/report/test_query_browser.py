@@ -111,10 +111,8 @@ def test_at_200_percent_nothing_is_cut_off(place: str, page: "Page", finished: F
 def test_hostile_texts_and_names_are_shown_as_text(page: "Page", tmp_path: Path) -> None:
     first, second = PASSAGES[:2]
     name, query = f"d {HOSTILE}", f"q {HOSTILE}"
-    passages = [
-        ExplainedPassage(first.begin, first.end, name, 2, 0.5, 0.1, first.begin2, first.end2, 0.5, 0.25),
-        ExplainedPassage(second.begin, second.end, "other", 1, 0.5, 0.1, None, None, 0.0, 0.0),
-    ]
+    nowhere = second._replace(passage=second.passage._replace(source_offset=0, source_length=0))
+    passages = [ExplainedPassage(first, name, 2, 0.1), ExplainedPassage(nowhere, "other", 1, 0.1)]
     sources = [RankedSource(1, "other", 0.5, {}), RankedSource(2, name, None, {HOSTILE: (1, 2.0)})]
     path = tmp_path / "page.html"
     asked = [ReportQuery(query, LEFT, sources, passages)]

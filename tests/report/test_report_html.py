@@ -17,6 +17,7 @@ from pan_scdg.passages.align import Evidence
 from pan_scdg.records import Passage
 from pan_scdg.report.html import BEGINNING, render_report, render_summary, write_report
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.texts import NEUTRAL
 from pan_scdg.report.wording import describe_passage
 from tests.report.reports import HOSTILE, LEFT, PASSAGES, RIGHT, make_small_report
 
@@ -100,7 +101,10 @@ def test_every_text_is_in_the_page_once_and_whole() -> None:
 
 
 def test_every_passage_is_marked_on_both_sides_and_has_its_row() -> None:
-    parsed = Page(render_report(make_small_report()))
+    page = render_report(make_small_report())
+    assert '<span class="g1"' in page
+    assert f'<span class="g{NEUTRAL}"' not in page
+    parsed = Page(page)
     (left,) = [key for key, text in parsed.texts.items() if text == LEFT]
     (right,) = [key for key, text in parsed.texts.items() if text.startswith("Before")]
     ids = {attrs.get("id") for _, attrs in parsed.tags}

@@ -7,10 +7,18 @@ from hypothesis import strategies as st
 from pan_scdg.passages.align import Evidence
 from pan_scdg.records import Passage
 from pan_scdg.report.charts import draw_gains, make_histogram, make_matrix, map_passages
-from pan_scdg.report.grades import EDGES, NEUTRAL, describe_levels, grade_part, grade_sentences
 from pan_scdg.report.records import ReportPair, TokenGains
-from pan_scdg.report.text_view import Name, TextView
-from pan_scdg.report.texts import LONGEST_BLOCK, assign_owners, clean_text, cut_block, make_offset_map, split_blocks
+from pan_scdg.report.texts import (
+    EDGES,
+    LONGEST_BLOCK,
+    TextView,
+    assign_owners,
+    clean_text,
+    cut_block,
+    describe_levels,
+    make_offset_map,
+    split_blocks,
+)
 
 TEXTS = st.text(st.sampled_from("ab \n\r\t🙂\0\ud800"), max_size=60)
 
@@ -35,10 +43,10 @@ def test_offsets_count_as_utf_16_does(text: str) -> None:
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted).map(tuple), max_size=5))
 def test_a_character_belongs_to_the_first_passage_that_holds_it(spans: list[tuple[int, int]]) -> None:
     stretches = assign_owners(30, spans)
-    owners = [next((i for i, (a, b) in enumerate(spans) if a <= at < b), -1) for at in range(30)]
-    found = [-1] * 30
+    owners = [next((i for i, (a, b) in enumerate(spans) if a <= at < b), None) for at in range(30)]
+    found: list[int | None] = [None] * 30
     for begin, end, owner in stretches:
-        assert found[begin:end] == [-1] * (end - begin)
+        assert found[begin:end] == [None] * (end - begin)
         found[begin:end] = [owner] * (end - begin)
     assert found == owners
     text = "".join(chr(97 + i % 26) for i in range(30))
@@ -91,18 +99,16 @@ def test_the_gain_profile_has_gaps_where_nothing_was_measured() -> None:
 
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 6), st.floats(-3, 3)), max_size=9))
 def test_sentences_are_coloured_by_the_mean_of_their_tokens(text: str, places: list[tuple[int, int, float]]) -> None:
-    view = TextView(Name(1, "a"), clean_text(text), ())
+    view = TextView(1, "a", text)
     spans = tuple((min(a, len(text)), min(a + n, len(text))) for a, n, _ in places)
-    graded = grade_sentences(TokenGains(spans, tuple(gain for *_, gain in places)), view)
+    graded = view.grade_sentences(TokenGains(spans, tuple(gain for *_, gain in places)))
     for begin, end, level in graded:
         (place,) = [(a, b) for a, b in view.sentences if a <= begin <= end <= b]
         inside = [gain for (a, b), (*_, gain) in zip(spans, places) if place[0] <= a < place[1] and a < b]
         edges = EDGES["sentence"]
         assert all(sum(inside) / len(inside) >= edge - 1e-9 for edge in edges[:level])
         assert all(sum(inside) / len(inside) < edge + 1e-9 for edge in edges[level:])
-    pieces = grade_part(view.text, (0, len(text)), graded)
-    assert "".join(piece.text for piece in pieces) == view.text
-    assert NEUTRAL not in {piece.level for piece in pieces}
+    assert "".join(piece.text for piece in cut_block(view.text, (0, len(text)), graded)) == view.text
 
 
 def test_the_legend_has_a_label_for_each_level() -> None:
@@ -115,7 +121,7 @@ def test_the_map_shows_shares_of_both_texts() -> None:
 
 
 def test_the_matrix_has_the_best_texts_first() -> None:
-    names = [Name(i, str(i)) for i in range(100)]
+    names = [TextView(i, str(i), "") for i in range(100)]
     assert make_matrix([(names[0], names[1], 1)]) is None
     matrix = make_matrix([(names[5], names[6], 1), (names[0], names[6], 2), (names[5], names[7], 4)])
     assert matrix is not None

@@ -9,10 +9,10 @@ from pan_scdg.jobs.check.pairs import Places, make_pairs
 from pan_scdg.jobs.check.texts import Material
 from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage
-from pan_scdg.report.judge import SizedText, judge_pair, rank_pair
+from pan_scdg.report.judge import judge_pair, rank_pair
 from pan_scdg.report.records import ReportPair
 from pan_scdg.scoring.pair_method import PairMethod
 from pan_scdg.store import Store
@@ -59,8 +59,8 @@ def judge_pairs(
         found = []
         for a, b in directions:
             record = records[left[a].compared.doc_id, right[b].compared.doc_id]
-            sides = (SizedText(text.shown.name, text.words) for text in (left[a], right[b]))
-            found.append(JudgedPair((a, b), judge_pair(record, *sides), bool(record.get("left_out"))))
+            names, words = (left[a].shown.name, right[b].shown.name), (left[a].words, right[b].words)
+            found.append(JudgedPair((a, b), judge_pair(record, names, words), bool(record.get("left_out"))))
         judged.append(min(found, key=lambda pair: rank_pair(pair.verdict)))
     return judged
 

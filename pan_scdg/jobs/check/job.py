@@ -2,7 +2,6 @@
 
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,13 @@ from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.pairs.detect import open_method
 from pan_scdg.jobs.pairs.report import measure_gains
 from pan_scdg.jobs.requests import PAGE, Computing, describe_job
+from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.report.judge import NEAR
-from pan_scdg.report.setting import Setting
 from pan_scdg.report.table import format_best
-from pan_scdg.report.wording import CAUTION, explain_verdicts, summarise
+from pan_scdg.report.wording import CAUTION, describe_method, explain_verdicts, summarise
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.pair_method import PairMethod, check_calibrated
@@ -74,13 +73,15 @@ class _Check:
     summary: list[str] = field(default_factory=list)
     """The lines about the report, once it is written."""
 
-    @cached_property
-    def setting(self) -> Setting:
-        """Return the profile, threshold and models that decide."""
-        models = {**self.method.models, **self.finder.models}
-        identity = {**self.method.identify(), **self.finder.identify()}
-        template = None if self.request.template is None else self.request.template.name
-        return Setting(self.profile.name, self.method.threshold, models, identity, template)
+    @property
+    def models(self) -> dict[str, FoundModel]:
+        """Return the models that the result depends on, by their names in the job."""
+        return {**self.method.models, **self.finder.models}
+
+    @property
+    def template(self) -> str | None:
+        """Return the name of the text that all authors received."""
+        return None if self.request.template is None else self.request.template.name
 
     def describe_job(self) -> dict[str, Any]:
         """Return all fields that the bytes of the result depend on."""
@@ -88,12 +89,12 @@ class _Check:
             "check",
             self.profile,
             input_digest=self.material.hash(),
-            models=dict(self.setting.identity),
+            models={**self.method.identify(), **self.finder.identify()},
             device=self.method.device,
             engine=self.computing.engine,
         )
         # the page also shows fields that are not part of the scores
-        shown = {"suspicious": self.request.suspicious.name, "template": self.setting.template, "version": __version__}
+        shown = {"suspicious": self.request.suspicious.name, "template": self.template, "version": __version__}
         return {**job, **shown, "among": self.material.among, "gains": self.request.gains}
 
     def score(self, store: Store, _: Shard) -> Scored:
@@ -125,7 +126,8 @@ class _Check:
         """Stage the report and its tables; return the names of the files."""
         pairs, count = scored.values
         warnings = [line.removeprefix("warning: ") for line in self.notices.list_warnings()]
-        report = make_report(self.material, pairs, self.setting, warnings, self.count - count)
+        facts = describe_method(self.profile.name, self.models, result.job["models"], self.template)
+        report = make_report(self.material, pairs, self.method.threshold, facts, warnings, self.count - count)
         self.summary.extend([summarise(report), explain_verdicts(report.threshold), CAUTION])
         return write_files(result.staged, self.material, report)
 
@@ -152,7 +154,7 @@ def check_texts(profile: Profile, request: CheckRequest, computing: Computing) -
         check = _Check(profile, request, computing, material, count, places, method, finder, notices)
         job = ReadyJob(
             scoring=check.describe_job(),
-            places=check.setting.models,
+            places=check.models,
             models=[] if method.model is None else [method.model],
             summary=check.summary,
             notices=notices,

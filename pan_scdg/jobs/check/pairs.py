@@ -7,7 +7,7 @@ from pathlib import Path
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
 from pan_scdg.models.encoding import EncodingActors
-from pan_scdg.passages.locate import OpenAlignment
+from pan_scdg.passages.finder import OpenAlignment
 from pan_scdg.passages.reachable import FirstStage
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile import PassageSettings, Profile

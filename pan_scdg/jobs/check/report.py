@@ -1,7 +1,8 @@
 """Describe a check for the report, and write it: page, table, passages, and texts taken out of other formats."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
@@ -10,8 +11,8 @@ from pan_scdg.own_files import COMPONENT_BYTES
 from pan_scdg.progress import format_count
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import Report, ReportPair
-from pan_scdg.report.setting import UNDECIDED, Setting, describe_setting
 from pan_scdg.report.table import format_csv, format_passages
+from pan_scdg.report.wording import UNDECIDED
 
 TABLE, PASSAGES = "report.csv", "passages.jsonl"
 TEXTS = "texts"
@@ -19,14 +20,19 @@ AMONG = "the texts were compared among each other: which one of a pair was writt
 
 
 def make_report(
-    material: Material, pairs: Sequence[ReportPair], setting: Setting, warnings: Sequence[str], left_out: int
+    material: Material,
+    pairs: Sequence[ReportPair],
+    threshold: float | None,
+    facts: Mapping[str, Any],
+    warnings: Sequence[str],
+    left_out: int,
 ) -> Report:
     """Return the report of a check.
 
     ``left_out`` is the number of pairs that a first stage left out.
     """
     more = []
-    if setting.threshold is None:
+    if threshold is None:
         more.append(UNDECIDED)
     if material.among:
         more.append(AMONG)
@@ -39,8 +45,8 @@ def make_report(
         {text.shown.name: text.shown for text in material.suspicious},
         {text.shown.name: text.shown for text in material.sources},
         tuple(pairs),
-        setting.threshold,
-        facts=describe_setting(setting, suspicious_texts=left, sources=right),
+        threshold,
+        facts={**facts, "suspicious_texts": left, "sources": right},
         warnings=(*warnings, *more),
         among=material.among,
         table_file=TABLE,

@@ -1,7 +1,7 @@
 """Read the texts of a check, mask the template, and note the reasons that make a verdict uncertain."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -9,8 +9,7 @@ from typing import NamedTuple
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.documents import read_any_document
-from pan_scdg.pan.text_folder import NamedText, read_texts
+from pan_scdg.pan.documents import ReadDocument, read_any_document, read_texts
 from pan_scdg.passages.units import PreparedText, count_words, prepare_text
 from pan_scdg.passages.verbatim import find_runs
 from pan_scdg.records import TextFile
@@ -92,21 +91,23 @@ def collect_texts(suspicious: Path, sources: Path | None, template: Path | None,
 
 
 def _make_texts(
-    texts: Iterable[NamedText], side: str, template: PreparedText | None, notices: Notices
+    texts: Mapping[str, ReadDocument], side: str, template: PreparedText | None, notices: Notices
 ) -> Iterable[CheckedText]:
-    for name, path, document in texts:
+    for name, document in texts.items():
         compared = document.text if template is None else _mask_template(document.text, template)
         words = count_words(compared)
         warnings = list(document.warnings)
         if not _seems_english(compared):
-            notices.add("not calibrated for this language (English is)", str(path))
+            notices.add("not calibrated for this language (English is)", str(document.path))
             warnings.append(NOT_ENGLISH)
         if words < LEAST_WORDS:
             warnings.append(f"{words} words, fewer than {LEAST_WORDS}: too short for a verdict")
         for warning in document.warnings:
-            notices.add(warning.partition(",")[0], str(path))
+            notices.add(warning.partition(",")[0], str(document.path))
         shown = ReportText(name, document.text, tuple(warnings))
-        yield CheckedText(shown, TextFile(f"{side}/{name}", Path(name).name, path, compared), words, document.extracted)
+        yield CheckedText(
+            shown, TextFile(f"{side}/{name}", Path(name).name, document.path, compared), words, document.extracted
+        )
 
 
 def _mask_template(text: str, template: PreparedText) -> str:

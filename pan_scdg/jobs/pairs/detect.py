@@ -30,14 +30,13 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import PairCorpus, read_pairs
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator, PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import TokenGains
-from pan_scdg.report.setting import Setting
+from pan_scdg.report.wording import describe_method
 from pan_scdg.scoring.baseline_method import BaselineMethod
 from pan_scdg.scoring.baseline_parts import Given, refuse_unused
 from pan_scdg.scoring.baseline_registry import find_parts
@@ -143,11 +142,11 @@ class _Detection:
     ) -> str:
         """Write the report; return the name of the file."""
         profile, method, locator = self.profile, self.method, self.make_locator(store)
-        setting = Setting(profile.name, method.threshold, self.places, result.job["models"])
+        facts = describe_method(profile.name, self.places, result.job["models"])
         shown = locator or Locator(PassageFinder(PassageSettings(), method.device))
         model = None if profile.pairs is None else method.model
         verifier = Verifier(model, store) if model is not None and model.may_compute else None
-        report = make_run_report(verdicts, self.names, setting, shown, gains, verifier)
+        report = make_run_report(verdicts, self.names, method.threshold, facts, shown, gains, verifier)
         limited = () if self.partial is None else (self.partial.format_warning().removeprefix("warning: "),)
         passages = "" if locator is None else PASSAGES
         whole = replace(report, warnings=(*limited, *report.warnings), table_file=DECISIONS, passages_file=passages)

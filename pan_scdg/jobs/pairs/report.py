@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.passages.align import Alignment, Evidence
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.finder import Locator
 from pan_scdg.passages.units import count_words, prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage, TextFile
-from pan_scdg.report.judge import SizedText, judge_pair, rank_pair
+from pan_scdg.report.judge import judge_pair, rank_pair
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
-from pan_scdg.report.setting import UNDECIDED, Setting, describe_setting
 from pan_scdg.report.view import MOST_DETAILS
+from pan_scdg.report.wording import UNDECIDED
 from pan_scdg.scoring.pair_method import LocatedGains, Verdict, cover_both
 from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
 from pan_scdg.scoring.verification import Verifier
@@ -34,9 +35,10 @@ class RunTexts(Mapping[str, ReportText]):
     def __init__(self, files: Iterable[TextFile], names: Mapping[str, str]) -> None:
         distinct = {file.doc_id: file for file in files}
         own = {doc_id: names.get(doc_id, doc_id) for doc_id in distinct}
-        self._shown = own if len(set(own.values())) == len(own) else {doc_id: doc_id for doc_id in own}
-        self._files = {self._shown[doc_id]: file for doc_id, file in distinct.items()}
-        self._sizes: dict[str, SizedText] = {}
+        self.shown = own if len(set(own.values())) == len(own) else {doc_id: doc_id for doc_id in own}
+        """The name of each document by its id."""
+        self._files = {self.shown[doc_id]: file for doc_id, file in distinct.items()}
+        self._words: dict[str, int] = {}
 
     def __getitem__(self, name: str) -> ReportText:
         """Return a text; one that cannot be read is empty, with the reason as a warning."""
@@ -53,18 +55,18 @@ class RunTexts(Mapping[str, ReportText]):
         """Return the number of texts."""
         return len(self._files)
 
-    def measure(self, doc_id: str) -> SizedText:
-        """Return the name and the size of a text, which is read once for this."""
-        if doc_id not in self._sizes:
-            name = self._shown[doc_id]
-            self._sizes[doc_id] = SizedText(name, count_words(self[name].text))
-        return self._sizes[doc_id]
+    def count_words(self, name: str) -> int:
+        """Return the number of words of a text, which is read once for this."""
+        if name not in self._words:
+            self._words[name] = count_words(self[name].text)
+        return self._words[name]
 
 
 def make_run_report(
     verdicts: Sequence[Verdict],
     names: Mapping[str, str],
-    setting: Setting,
+    threshold: float | None,
+    facts: Mapping[str, Any],
     locator: Locator,
     gains: Mapping[DocumentPair, TokenGains],
     verifier: Verifier | None = None,
@@ -74,7 +76,8 @@ def make_run_report(
     Args:
         verdicts: with the passages that the run has found.
         names: the user's own names of documents by id; may be empty.
-        setting: what decided.
+        threshold: that decided; None: nothing was decided.
+        facts: how the result was made, by name.
         locator: finds passages for the page where the run has looked for none.
         gains: of the tokens of some pairs.
         verifier: measures the gains of passages; None: they are those that the run has measured.
@@ -85,8 +88,9 @@ def make_run_report(
     with Progress("judging pairs", len(verdicts)) as progress:
         for verdict in verdicts:
             pair = verdict.pair
-            sizes = suspicious.measure(pair.suspicious.doc_id), sources.measure(pair.source.doc_id)
-            judged.append((judge_pair(verdict.record, *sizes), verdict))
+            left, right = suspicious.shown[pair.suspicious.doc_id], sources.shown[pair.source.doc_id]
+            words = suspicious.count_words(left), sources.count_words(right)
+            judged.append((judge_pair(verdict.record, (left, right), words), verdict))
             progress.update()
     judged.sort(key=lambda item: (*rank_pair(item[0]), item[0].suspicious, item[0].source))
     pairs = list(_add_evidence(judged, suspicious, sources, locator, gains))
@@ -97,9 +101,9 @@ def make_run_report(
         suspicious,
         sources,
         tuple(pairs),
-        setting.threshold,
-        describe_setting(setting, suspicious_texts=len(suspicious), sources=len(sources)),
-        () if setting.threshold is not None else (UNDECIDED,),
+        threshold,
+        {**facts, "suspicious_texts": len(suspicious), "sources": len(sources)},
+        () if threshold is not None else (UNDECIDED,),
     )
 
 

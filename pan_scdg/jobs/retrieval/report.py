@@ -12,7 +12,8 @@ from typing import Any
 from pan_scdg.jobs.retrieval.evidence import EVIDENCE
 from pan_scdg.jobs.retrieval.results import GAINS, SCORES
 from pan_scdg.pan.corpus import Corpus
-from pan_scdg.records import Query
+from pan_scdg.passages.align import Evidence
+from pan_scdg.records import Passage, Query
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery
 from pan_scdg.report.records import TokenGains
 from pan_scdg.report.view import LARGEST
@@ -59,8 +60,11 @@ def _read_evidence(path: Path) -> defaultdict[str, list[ExplainedPassage]]:
     if path.exists():
         with open(path, encoding="utf-8") as file:
             for row in map(json.loads, file):
-                values = (row[name] for name in ExplainedPassage._fields)
-                passages[row["query"]].append(ExplainedPassage(*values))
+                begin, begin2, end2 = row["begin"], row["begin2"] or 0, row["end2"] or 0
+                place = Passage(begin, row["end"] - begin, begin2, end2 - begin2)
+                evidence = Evidence(place, row["similarity"], row["verbatim"], row["gain"])
+                explained = ExplainedPassage(evidence, row["document"], row["rank"], row["margin"])
+                passages[row["query"]].append(explained)
     return passages
 
 
@@ -70,7 +74,7 @@ def _read_gains(path: Path, passages: Mapping[str, Sequence[ExplainedPassage]]) 
     if path.exists():
         with gzip.open(path, "rt", encoding="utf-8") as file:
             for row in map(json.loads, file):
-                places = [(p.begin, p.end) for p in passages[row["query"]] if p.document == row["document"]]
+                places = [(p.begin, p.end) for p, document, *_ in passages[row["query"]] if document == row["document"]]
                 for (begin, end), gain in zip(row["offsets"], row["gains"]):
                     if any(first <= begin < last for first, last in places):
                         tokens[row["query"]][begin, end] = gain

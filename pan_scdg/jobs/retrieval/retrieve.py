@@ -28,7 +28,7 @@ from pan_scdg.profile import EncoderDtype, Profile, RetrievalSettings
 from pan_scdg.progress import format_count
 from pan_scdg.records import Query
 from pan_scdg.report.query_page import write_query_page
-from pan_scdg.report.setting import Setting, describe_setting
+from pan_scdg.report.wording import describe_method
 from pan_scdg.retrieval.candidate_files import CANDIDATES, explain_scores, hash_candidates, read_candidates
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
@@ -155,7 +155,7 @@ class Retrieval:
 
     def write_page(self, found: Mapping[str, FirstStage], result: OutputDirectory) -> str:
         """Write the page about the staged results; return the name of the file."""
-        facts = describe_setting(Setting(self.profile.name, None, self.places, result.job["models"]))
+        facts = describe_method(self.profile.name, self.places, result.job["models"])
         warnings = [] if self.partial is None else [self.partial.format_warning().removeprefix("warning: ")]
         shown = list(list_report_queries(result.staged, self.queries, found))
         documents, page = read_sources(self.corpus, shown), result.staged / PAGE

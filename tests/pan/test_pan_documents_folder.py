@@ -7,8 +7,8 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan import text_folder
-from pan_scdg.pan.text_folder import read_texts
+from pan_scdg.pan import documents
+from pan_scdg.pan.documents import read_texts
 
 
 def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Pa
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"<p>{name}</p>")
     notices = Notices()
-    found = {text.name: (text.document.text, text.document.extracted) for text in read_texts(tmp_path, notices)}
+    found = {name: (text.text, text.extracted) for name, text in read_texts(tmp_path, notices).items()}
     assert list(found) == ["a/b.txt", "a/notes.MD", "b.txt", "c.html"]
     assert found["a/b.txt"] == ("<p>a/b.txt</p>", False)
     assert found["c.html"] == ("c.html", True)
@@ -26,14 +26,14 @@ def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Pa
 
 def test_a_file_is_a_folder_of_one(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("words")
-    assert [(text.name, text.document.text) for text in read_texts(tmp_path / "one.txt", Notices())] == [
+    assert [(name, text.text) for name, text in read_texts(tmp_path / "one.txt", Notices()).items()] == [
         ("one.txt", "words")
     ]
 
 
 def test_line_ends_are_one_character_so_that_offsets_agree(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_bytes(b"a\r\nb\rc")
-    assert read_texts(tmp_path, Notices())[0].document.text == "a\nb\nc"
+    assert read_texts(tmp_path, Notices())["one.txt"].text == "a\nb\nc"
 
 
 def refuse(place: Path) -> list[str]:
@@ -48,17 +48,13 @@ def test_links_that_lead_away_are_refused_and_others_are_read(tmp_path: Path) ->
     (tmp_path / "secret.txt").write_text("not yours")
     (folder / "a.txt").write_text("mine")
     (folder / "b.txt").symlink_to(folder / "a.txt")
-    assert [text.document.text for text in read_texts(folder, Notices())] == ["mine", "mine"]
+    assert [text.text for text in read_texts(folder, Notices()).values()] == ["mine", "mine"]
     (folder / "c.txt").symlink_to(tmp_path / "secret.txt")
     (folder / "d").symlink_to(folder / "in")
     (folder / "e.txt").symlink_to(folder / "e.txt")
     (folder / "f").symlink_to(tmp_path)
-    assert refuse(folder) == [
-        f"{folder}/c.txt: leads outside the folder; replace the link by the file",
-        f"{folder}/d: a link to a folder is not followed; replace the link by the folder",
-        f"{folder}/e.txt: leads outside the folder; replace the link by the file",
-        f"{folder}/f: leads outside the folder; replace the link by the file",
-    ]
+    what = "this link is not followed: it leads outside, or to a folder; copy its target"
+    assert refuse(folder) == [f"{folder}/{name}: {what}" for name in ("c.txt", "d", "e.txt", "f")]
     # the folder itself is the user's choice
     (tmp_path / "link").symlink_to(folder / "in")
     (folder / "in" / "x.txt").write_text("inner")
@@ -74,8 +70,8 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 
 def test_limits_on_the_number_and_the_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_folder, "MOST_TEXTS", 2)
-    monkeypatch.setattr(text_folder, "MOST_LEVELS", 2)
+    monkeypatch.setattr(documents, "MOST_TEXTS", 2)
+    monkeypatch.setattr(documents, "MOST_LEVELS", 2)
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text("text")
     assert "contains more than 2 texts; split the folder" in refuse(tmp_path)[0]
