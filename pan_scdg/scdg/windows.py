@@ -6,16 +6,13 @@ skipped; if none fits, the best one is cut to the budget; each window is tokenis
 """
 
 import re
-from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from pan_scdg.profile import WindowSettings
-from pan_scdg.scdg.sequences import TokenIds
-
-Encode = Callable[[str], list[int]]
+from pan_scdg.scdg.sequences import TokenIds, Tokenizer, encode_text
 
 _WORD = re.compile(r"\S+")
 _TERM = re.compile(r"\w+")
@@ -37,8 +34,8 @@ def extract_terms(text: str) -> set[str]:
 class SourceWindows:
     """A source with many queries or segments; its windows are split and tokenised once, when they are needed."""
 
-    def __init__(self, source: str, encode: Encode, settings: WindowSettings) -> None:
-        self._source, self._encode, self._settings = source, encode, settings
+    def __init__(self, tokenizer: Tokenizer, source: str, settings: WindowSettings) -> None:
+        self._tokenizer, self._source, self._settings = tokenizer, source, settings
         self._whole: TokenIds | None = None
         self._texts: list[str] | None = None
         self._terms: list[set[str]] = []
@@ -86,13 +83,13 @@ class SourceWindows:
 
     def _encode_source(self) -> TokenIds:
         if self._whole is None:
-            self._whole = np.array(self._encode(self._source), dtype=np.int64)
+            self._whole = encode_text(self._tokenizer, self._source)
         return self._whole
 
     def _encode_window(self, start: int) -> TokenIds:
         if start not in self._ids:
             text = self._split_source()[start // self._settings.stride]
-            self._ids[start] = np.array(self._encode(text), dtype=np.int64)
+            self._ids[start] = encode_text(self._tokenizer, text)
         return self._ids[start]
 
     def _split_source(self) -> list[str]:

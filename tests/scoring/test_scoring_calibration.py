@@ -20,6 +20,7 @@ from pan_scdg.scoring.calibration import measure_targets, warn_about_range
 from pan_scdg.scoring.pair_plan import PlannedPair
 from pan_scdg.scoring.pairs import ScoredPair
 from pan_scdg.scoring.passes import PassScorer
+from pan_scdg.store import MemoryStore
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -82,7 +83,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     offline = load_profile("scdg-mini")
     model = Computing("cpu").open_model(offline.model)
-    scorer, facts = PassScorer(model, None), []
+    scorer, facts = PassScorer(model, MemoryStore()), []
     for file in sorted((EXAMPLES / "calibration" / "susp").glob("*.txt"))[::2]:
         text = file.read_text(encoding="utf-8")
         alone = scorer.score_unconditional(build_pair_passes(model.tokenizer, "", text).unconditional)
