@@ -96,9 +96,7 @@ def _iterate_segments(
         before = seen[max(0, len(seen) - settings.context_tokens) :]
 
 
-def cut_segments(
-    tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], most: int
-) -> list[Segment]:
+def cut_segments(tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], most: int) -> list[Segment]:
     """Return consecutive segments of at most ``most`` tokens that cover the whole ``target``.
 
     Each span, with the white space in front of it, is tokenised alone, and cuts lie between spans; only a span that

@@ -13,14 +13,13 @@ from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import PassageFinder
 from pan_scdg.passages.locate import Locator
-from pan_scdg.profile import PairSettings, Profile
+from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import FailedPair, OnError
-from pan_scdg.scoring.pairs import choose_pair_aggregate
 from pan_scdg.store import Store
 
 Planned = TypeVar("Planned")
@@ -197,9 +196,7 @@ def check_calibrated(profile: Profile) -> Profile:
     Raises:
         UserError: it was never calibrated.
     """
-    chosen = profile.baseline or profile.need_pairs()
-    has_parameter = not isinstance(chosen, PairSettings) or choose_pair_aggregate(chosen) is not None
-    if has_parameter and chosen.threshold is not None:
+    if (profile.baseline or profile.need_pairs()).threshold is not None:
         return profile
     lacks = "weights" if profile.baseline is not None and profile.baseline.lacks_weights else "threshold"
     raise UserError(

@@ -8,11 +8,13 @@ import numpy as np
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.lm.ahead import take_ahead
+from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import PairSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
+from pan_scdg.scdg.aggregation import GainStatistics
 from pan_scdg.scdg.sequences import (
     AlignmentError,
     Passes,
@@ -81,11 +83,59 @@ class PlannedPair(NamedTuple):
         return PairText(read_text(self.pair.source), read_text(self.pair.suspicious), self.mode == "segments")
 
 
+class ScoredPair(NamedTuple):
+    """A planned pair with the statistics of its gains."""
+
+    plan: PlannedPair
+    features: GainStatistics
+
+    @property
+    def pair(self) -> DocumentPair:
+        """Return the pair itself."""
+        return self.plan.pair
+
+
 class FailedPair(NamedTuple):
     """A pair that cannot be scored, with the reason."""
 
     pair: DocumentPair
     error: UserError
+
+
+def check_pairs(
+    pairs: Sequence[DocumentPair],
+    model: ScoringModel,
+    settings: PairSettings,
+    notices: Notices,
+    on_error: OnError = "stop",
+) -> tuple[list[PlannedPair], list[FailedPair]]:
+    """Measure and align all pairs without loading the model's weights.
+
+    Raises:
+        UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop".
+        UserError: the longest pair does not fit in the memory of the device.
+    """
+    model.check_length(settings.limit, "pairs.limit")
+    planned, failed = plan_pairs(pairs, model, settings, notices)
+    if on_error == "stop":
+        refuse_failed([item.error for item in failed])
+    if model.may_compute:
+        check_longest_pair(planned, model)
+    return planned, failed
+
+
+def check_longest_pair(planned: Sequence[PlannedPair], model: ScoringModel) -> None:
+    """Raise UserError if the longest pair that is scored as a whole does not fit in memory with the weights."""
+    whole = [plan for plan in planned if plan.mode == "whole"]
+    if not whole:
+        return
+    longest = max(whole, key=lambda plan: plan.tokens)
+    if (lacking := explain_lack_of_memory(model.folder, model.settings, model.device, longest.tokens)) is not None:
+        raise UserError(
+            f"with {longest.pair.source.doc_id} as source: {longest.tokens} tokens take at least {lacking}",
+            f"{USE_SEGMENTS}, with a smaller limit, or use a device with more memory",
+            longest.pair.suspicious.path,
+        )
 
 
 def refuse_failed(errors: Sequence[UserError]) -> None:

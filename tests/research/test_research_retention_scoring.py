@@ -26,8 +26,8 @@ from pan_scdg.research.retention.scoring import (
 from pan_scdg.research.retention.statistics import average_seeds, estimate_retention
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.sequences import build_pair_passes, encode_text
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.scoring.token_offsets import TokenLocator
 from pan_scdg.store import MemoryStore, Store

@@ -18,8 +18,9 @@ from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, Profile, load_profile
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.scdg.sequences import Passes, ScoringInput, build_pair_passes, encode_text
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pairs import check_pairs, score_pairs
+from pan_scdg.scoring.pair_plan import check_pairs
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.store import MemoryStore, Store
 from tests.tolerances import skip_unless_computed

@@ -14,10 +14,10 @@ from pan_scdg.profile import WindowSettings, load_profile
 from pan_scdg.scdg.sequences import Passes, ScoringInput, build_retrieval_conditional, encode_text
 from pan_scdg.scdg.windows import SourceWindows, extract_terms
 from pan_scdg.scoring import pair_plan
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import plan_pairs
 from pan_scdg.scoring.pair_tokens import TokenSpool
-from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.scoring.passes import PairsWork, QueryText, SourceWork
 from pan_scdg.store import Store
 

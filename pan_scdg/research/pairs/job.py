@@ -28,9 +28,9 @@ from pan_scdg.research.pairs.scores import SCDG, Baseline, find_baselines, make_
 from pan_scdg.research.report.page import Report, Section, write_report
 from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
 from pan_scdg.scoring.batches import Shard
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import OnError
-from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.store import Store
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from pan_scdg.scoring.baseline_parts import BaselineParts, Given, need_baseline
 from pan_scdg.scoring.baseline_registry import METHODS, find_parts
 from pan_scdg.scoring.baseline_scoring import make_collection
 from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
-from pan_scdg.scoring.pairs import ScoredPair
+from pan_scdg.scoring.pair_plan import ScoredPair
 from pan_scdg.store import Store
 
 if TYPE_CHECKING:
