@@ -25,8 +25,7 @@ from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.report.setting import Setting, describe_setting
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scoring.baseline_method import BaselineMethod
-from pan_scdg.scoring.baseline_parts import Given, refuse_unused
-from pan_scdg.scoring.baseline_registry import find_parts
+from pan_scdg.scoring.baseline_registry import Given, find_parts, refuse_unused
 from pan_scdg.scoring.gain_method import EMPTY_SOURCE, IN_SEGMENTS, GainMethod
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated
@@ -176,7 +175,7 @@ class Scorer:
         if settings is None:
             return self._gains or GainMethod(self.profile, self._model)  # which needs [pairs]
         parts = find_parts(settings, Given(self._device, model=None if self._loads else self._folder))
-        return BaselineMethod(self.profile, parts, (), model=self._loads)
+        return BaselineMethod(settings, parts, (), model=self._loads)
 
     @cached_property
     def _locator(self) -> Locator | None:
@@ -210,7 +209,7 @@ class Scorer:
         method, gains, store = self._method, self._gains, self._store
         try:
             scored = _score(method, pairs, store)
-            verdicts = method.judge(scored, {}, store)
+            verdicts = method.judge(scored, {})
             if gains is None:
                 return list(map(self._describe, verdicts))
             explained = scored if gains is method else _score(gains, pairs, store)

@@ -79,7 +79,7 @@ class GainMethod:
         """
         return score_pairs(planned, self.model, self.settings, store, self.keeps_gains, shard, joined=joined)
 
-    def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
+    def judge(self, scored: Sequence[ScoredPair], names: Mapping[str, str]) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order; the passage of a positive pair covers both documents."""
         warnings = self.rule.warn_about_targets(scored, self.model.tokenizer)
         for (plan, features), about_target in zip(scored, warnings, strict=True):

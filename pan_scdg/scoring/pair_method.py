@@ -145,7 +145,7 @@ class PairMethod(Protocol[Planned, Scored]):
         """
         ...
 
-    def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
+    def judge(self, scored: Sequence[Scored], names: Mapping[str, str]) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order."""
         ...
 

@@ -10,7 +10,7 @@ from pan_scdg.profile import MatchSettings, Profile, RetrievalSettings
 from pan_scdg.records import Document, Query
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked, Ranking
-from pan_scdg.scoring.baseline_parts import find_encoder_parts
+from pan_scdg.scoring.baseline_registry import find_encoder_parts
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.reranking import rank_queries
