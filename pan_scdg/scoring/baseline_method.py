@@ -10,8 +10,7 @@ import tomlkit
 
 from pan_scdg.baselines.cosine import choose_officially
 from pan_scdg.notices import Notices
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator, OpenAlignment
+from pan_scdg.passages.locate import OpenAlignment
 from pan_scdg.passages.scorer import AlignmentScorer
 from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.progress import Progress
@@ -86,10 +85,6 @@ class BaselineMethod:
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
         self._rule = settle_threshold(settings, parts.fingerprint)
         self.threshold = self._rule.least
-
-    def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
-        """Return a locator of passages; that of an alignment also finds the sentences that decided."""
-        return Locator(finder, self.open_alignment(store))
 
     def open_alignment(self, store: Store) -> OpenAlignment | None:
         """Return the alignment that decides; None: another method does."""

@@ -9,8 +9,6 @@ import numpy as np
 from pan_scdg.logs import say
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
 from pan_scdg.profile import PairSettings, Profile
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
@@ -130,9 +128,8 @@ class GainMethod:
     def _locator(self) -> TokenLocator:
         return make_locator(self.model)
 
-    def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
-        """Return a locator of passages."""
-        return Locator(finder)
+    def open_alignment(self, store: Store) -> None:
+        """Return None: gains decide."""
 
     def close(self) -> None:
         """End the worker processes."""

@@ -11,8 +11,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import PassageFinder
-from pan_scdg.passages.locate import Locator
+from pan_scdg.passages.locate import OpenAlignment
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.gains import Gains
@@ -121,8 +120,8 @@ class PairMethod(Protocol[Planned, Scored]):
         """Return the fields that identify the models in the job."""
         ...
 
-    def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
-        """Return a locator of passages."""
+    def open_alignment(self, store: Store) -> OpenAlignment | None:
+        """Return the alignment if it decides, whose sentences reports show; None: another method does."""
         ...
 
     def check(

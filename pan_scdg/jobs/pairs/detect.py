@@ -91,7 +91,7 @@ class _Detection:
 
     def make_locator(self, store: Store) -> Locator | None:
         """Return a locator of passages, if the profile wants them."""
-        return None if self.finder is None else self.method.make_locator(self.finder, store)
+        return None if self.finder is None else Locator(self.finder, self.method.open_alignment(store))
 
     def score(self, store: Store, shard: Shard) -> Scored:
         """Score the pairs of a shard; the gains of passages are scores, too."""
