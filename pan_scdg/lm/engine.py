@@ -110,11 +110,11 @@ class PackedEngine:
         self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
         self.tokens = 0
         self.splits: list[dict[str, int]] = []
-        check_computed(lm, self._score_once)
+        check_computed(lm, self._compute_with_budget)
         if not reads_square(self._backend, lm.model.dtype, lm.device):
             what = f"is given log-sum-exps in another order by attention {attention!r} of the installed version"
             raise build_not_packable_error(lm, what)
-        self.tokens = 0
+        self._budget, self.tokens, self.splits = budget, 0, []
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`; what is packed together depends on the inputs and the budget alone."""
@@ -128,18 +128,12 @@ class PackedEngine:
             raise build_not_finite_error(self._lm)
         return found
 
-    def _score_once(self, items: Sequence[ScoringInput], budget: int) -> list[LogProbs]:
-        """Return the log-probabilities of inputs in rows of at most ``budget`` tokens, which must fit in memory."""
+    def _compute_with_budget(self, items: Sequence[ScoringInput], budget: int) -> list[LogProbs]:
         import torch
 
-        results: dict[int, LogProbs] = {}
+        self._budget = budget
         with torch.inference_mode():
-            for chain in plan_rows(items, budget):
-                found, failed = self._run_chain(chain, items)
-                if failed is not None:
-                    raise explain_too_large(count_row_tokens(failed, items), self._lm.device)
-                results |= found
-        return [results[number] for number in range(len(items))]
+            return self._score_planned(items)
 
     def _score_planned(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Return log-probabilities of planned rows; if a row exceeds memory, plan the rest again in smaller rows."""
