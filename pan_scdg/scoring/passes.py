@@ -75,12 +75,14 @@ class PairsWork:
 
     def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Return, for each segment of each pair, the conditional input and the control if the profile has one."""
-        return [item for pair in self.pairs for item in self._make_pair_inputs(pair, tokenizer)]
-
-    def _make_pair_inputs(self, pair: PairInput, tokenizer: Tokenizer) -> list[ScoringInput]:
-        if isinstance(pair, ScoringInput):
-            return [pair]
-        return [item for p in pair.make_passes(tokenizer, self.settings) for item in list_with_source(p)]
+        found = []
+        for pair in self.pairs:
+            if isinstance(pair, ScoringInput):
+                found.append(pair)
+            else:
+                for passes in pair.make_passes(tokenizer, self.settings):
+                    found += passes.with_source
+        return found
 
 
 class QueryText(NamedTuple):
@@ -115,11 +117,6 @@ class SourceWork:
                 shuffled = shuffle_source(tokenizer, prefix, hash_text(self.text), query.digest)
                 found.append(build_retrieval_conditional(tokenizer, query.token_ids, shuffled))
         return found
-
-
-def list_with_source(passes: Passes) -> list[ScoringInput]:
-    """Return all inputs but the unconditional one."""
-    return list(passes)[1:]
 
 
 class PassScorer:
@@ -193,7 +190,7 @@ class PassScorer:
             ValueError: the baseline needs a control that is missing.
         """
         known = list(passes)
-        (found,) = self.model.map([TokenisedInputs([item for p in known for item in list_with_source(p)])])
+        (found,) = self.model.map([TokenisedInputs([item for p in known for item in p.with_source])])
         (gains,) = self.assemble_batch([[p.unconditional for p in known]], found, baseline)
         return gains
 
