@@ -24,8 +24,7 @@ from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Profile, find_profile, parse_profile, read_toml
 from pan_scdg.records import DocumentPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS
-from pan_scdg.scoring.pair_method import Calibrated
-from pan_scdg.scoring.pair_plan import OnError
+from pan_scdg.scoring.pair_method import Calibrated, OnError
 from pan_scdg.store import Store
 
 SCORING = ("limit", "over_long", "control", "segments")

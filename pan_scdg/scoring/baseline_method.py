@@ -32,15 +32,17 @@ from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import (
     Calibrated,
+    FailedPair,
     Labels,
     LocatedGains,
+    OnError,
     Verdict,
     cover_both,
     describe_quality,
     explain_failure,
     name_pair,
+    refuse_failed,
 )
-from pan_scdg.scoring.pair_plan import FailedPair, OnError, refuse_failed
 from pan_scdg.store import Store
 
 WITHOUT_MATCH = "decided positive without a match: there is no passage to write"

@@ -19,8 +19,17 @@ from pan_scdg.scoring.batches import WHOLE, Shard, make_batches
 from pan_scdg.scoring.calibration import GainRule, calibrate_gains, describe_gains, warn_about_model
 from pan_scdg.scoring.features import FeatureStore, load_gains
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_method import Calibrated, LocatedGains, Verdict, cover_both, explain_failure, name_pair
-from pan_scdg.scoring.pair_plan import FailedPair, Mode, OnError, PlannedPair, ScoredPair, check_pairs
+from pan_scdg.scoring.pair_method import (
+    Calibrated,
+    FailedPair,
+    LocatedGains,
+    OnError,
+    Verdict,
+    cover_both,
+    explain_failure,
+    name_pair,
+)
+from pan_scdg.scoring.pair_plan import Mode, PlannedPair, ScoredPair, check_pairs
 from pan_scdg.scoring.passes import PairsWork, PassScorer
 from pan_scdg.scoring.token_offsets import TokenLocator, make_locator
 from pan_scdg.store import Store

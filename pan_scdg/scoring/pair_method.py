@@ -1,13 +1,13 @@
 """The protocol of pair methods, which pair detection uses: SCDG or a baseline."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import tomlkit
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
@@ -18,13 +18,21 @@ from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import FailedPair, OnError
 from pan_scdg.store import Store
 
 Planned = TypeVar("Planned")
 Scored = TypeVar("Scored")
+OnError = Literal["stop", "negative"]
+"""Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
 Labels = npt.NDArray[np.bool_]
 """True where the source was reused, ``[pairs]``."""
+
+
+class FailedPair(NamedTuple):
+    """A pair that cannot be scored, with the reason."""
+
+    pair: DocumentPair
+    error: UserError
 
 
 class Verdict(NamedTuple):
@@ -182,6 +190,12 @@ def cover_both(target: int, source: int) -> tuple[Passage, ...]:
     Returns no passage if either is empty, since evaluators fail on a feature of length 0.
     """
     return (Passage(0, target, 0, source, ""),) if target and source else ()
+
+
+def refuse_failed(errors: Sequence[UserError]) -> None:
+    """Raise UserErrors if a pair cannot be scored; as a further remedy it names the option that decides otherwise."""
+    if errors:
+        raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
 
 
 def explain_failure(failed: FailedPair, decides: bool) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from pan_scdg.digests import hash_text
-from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.errors import UserError
 from pan_scdg.lm.ahead import take_ahead
 from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
@@ -24,13 +24,12 @@ from pan_scdg.scdg.sequences import (
     encode_text,
 )
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_method import FailedPair, OnError, refuse_failed
 from pan_scdg.scoring.pair_tokens import KeptPair, PairTokens, Result, TokenSpool
 from pan_scdg.scoring.passes import PairInput, PairText
 from pan_scdg.store import make_key
 
 Mode = Literal["whole", "segments"]
-OnError = Literal["stop", "negative"]
-"""Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
 USE_SEGMENTS = 'divide over-long pairs into segments (over_long = "segments" in the profile)'
 
 
@@ -95,13 +94,6 @@ class ScoredPair(NamedTuple):
         return self.plan.pair
 
 
-class FailedPair(NamedTuple):
-    """A pair that cannot be scored, with the reason."""
-
-    pair: DocumentPair
-    error: UserError
-
-
 def check_pairs(
     pairs: Sequence[DocumentPair],
     model: ScoringModel,
@@ -136,12 +128,6 @@ def check_longest_pair(planned: Sequence[PlannedPair], model: ScoringModel) -> N
             f"{USE_SEGMENTS}, with a smaller limit, or use a device with more memory",
             longest.pair.suspicious.path,
         )
-
-
-def refuse_failed(errors: Sequence[UserError]) -> None:
-    """Raise UserErrors if a pair cannot be scored; as a further remedy it names the option that decides otherwise."""
-    if errors:
-        raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
 
 
 def plan_pairs(

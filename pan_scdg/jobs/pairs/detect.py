@@ -37,8 +37,7 @@ from pan_scdg.scoring.baseline_registry import Given, find_parts, refuse_unused
 from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.calibration import describe_control
 from pan_scdg.scoring.gain_method import GainMethod
-from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated, name_pair
-from pan_scdg.scoring.pair_plan import FailedPair
+from pan_scdg.scoring.pair_method import FailedPair, LocatedGains, PairMethod, Verdict, check_calibrated, name_pair
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
 

@@ -13,7 +13,8 @@ from pan_scdg.research.data.prepared import Parts
 from pan_scdg.research.data.token_counter import find_counter
 from pan_scdg.research.study import StudyOptions
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import OnError, PlannedPair, check_pairs
+from pan_scdg.scoring.pair_method import OnError
+from pan_scdg.scoring.pair_plan import PlannedPair, check_pairs
 
 Planned = Mapping[str, Mapping[str, Sequence[PlannedPair]]]
 """The plans of scoring, by the name of the scores and of the set of pairs."""

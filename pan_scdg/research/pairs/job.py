@@ -30,7 +30,7 @@ from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, not
 from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import OnError
+from pan_scdg.scoring.pair_method import OnError
 from pan_scdg.store import Store
 
 if TYPE_CHECKING:
