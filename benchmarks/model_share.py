@@ -87,7 +87,7 @@ class ClockEngine:
         self._rate, self._budget = rate, budget
         self._until = 0.0
         self.tokens, self.launching = 0, 0.0
-        self.splits: list[dict[str, int]] = []
+        self.splits: list[int] = []
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`."""

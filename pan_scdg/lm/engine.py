@@ -50,8 +50,8 @@ class Engine(Protocol):
 
     tokens: int
     """Number of tokens that the model has computed."""
-    splits: list[dict[str, int]]
-    """One entry for each lack of memory: the number of inputs planned again, and the largest call from then on."""
+    splits: list[int]
+    """For each lack of memory, the largest number of tokens of a call from then on."""
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Return the log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
@@ -80,7 +80,7 @@ class ReferenceEngine:
     def __init__(self, lm: LanguageModel, rows: int) -> None:
         self._lm, self._rows = lm, rows
         self.tokens = 0
-        self.splits: list[dict[str, int]] = []
+        self.splits: list[int] = []
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`."""
@@ -109,7 +109,7 @@ class PackedEngine:
         vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
         self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
         self.tokens = 0
-        self.splits: list[dict[str, int]] = []
+        self.splits: list[int] = []
         check_computed(lm, self._compute_with_budget)
         if not reads_square(self._backend, lm.model.dtype, lm.device):
             what = f"is given log-sum-exps in another order by attention {attention!r} of the installed version"
@@ -159,7 +159,7 @@ class PackedEngine:
             self._budget = min(self._budget, max(1, count_row_tokens(failed, rest) // 2))
         elif len(chain) == 1:
             raise explain_too_large(rest[failed.members[0]].length, self._lm.device)
-        self.splits.append({"inputs": len(rest), "pack_tokens": self._budget})
+        self.splits.append(self._budget)
 
     def _run_chain(self, chain: Sequence[Row], items: Sequence[ScoringInput]) -> tuple[dict[int, LogProbs], Row | None]:
         """Return the log-probabilities of consecutive rows by member, and the row for which memory was too short."""
