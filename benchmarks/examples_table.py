@@ -30,7 +30,8 @@ from pan_scdg.retrieval.candidates import find_candidates, load_retrieval_encode
 from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
-from pan_scdg.scoring.pairs import check_pairs, score_pairs
+from pan_scdg.scoring.gain_method import score_pairs
+from pan_scdg.scoring.pair_plan import check_pairs
 from pan_scdg.scoring.reranking import aggregate_query_gains, rank_candidates
 from pan_scdg.store import Store
 

@@ -19,8 +19,7 @@ from pan_scdg.baselines.char_ngrams import extract_letters, find_passages
 from pan_scdg.baselines.lexical import Collection
 from pan_scdg.profile.baseline import BaselineSettings, Bm25Pairs, CharNgrams, Containment, GramLogistic
 from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_parts import BaselineParts
-from pan_scdg.scoring.baseline_registry import METHODS
+from pan_scdg.scoring.baseline_registry import METHODS, BaselineParts
 from pan_scdg.store import MemoryStore
 
 PAPER_PAIRS = 6791

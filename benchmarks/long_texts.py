@@ -21,8 +21,7 @@ from pan_scdg.passages.verbatim import find_runs
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_parts import Given
-from pan_scdg.scoring.baseline_registry import METHODS, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, Given, find_parts
 from pan_scdg.store import Store
 
 JOINED = (1, 2, 4, 8, 16)

@@ -51,8 +51,9 @@ from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.scoring import pair_tokens
 from pan_scdg.scoring.candidates import prepare_targets, score_candidates
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pairs import check_pairs, score_pairs
+from pan_scdg.scoring.pair_plan import check_pairs
 from pan_scdg.store import Store
 
 RATE = 20_000.0
@@ -86,7 +87,7 @@ class ClockEngine:
         self._rate, self._budget = rate, budget
         self._until = 0.0
         self.tokens, self.launching = 0, 0.0
-        self.splits: list[dict[str, int]] = []
+        self.splits: list[int] = []
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`."""

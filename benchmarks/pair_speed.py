@@ -20,6 +20,7 @@ from pan_scdg.scdg.aggregation import list_stored
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import Mode
 from pan_scdg.scoring.passes import PairText, PassScorer
+from pan_scdg.store import MemoryStore
 
 
 def texts_of(model: ScoringModel, count: int, source_tokens: int, target_tokens: int) -> list[tuple[str, str]]:
@@ -52,7 +53,7 @@ def main(profile: str, model: Path | None, device: str, count: int, source_token
     settings = chosen.need_pairs()
     at_hand = Computing(device, model=model).open_model(chosen.need_model())
     pairs = texts_of(at_hand, count + 1, source_tokens, target_tokens)
-    scorer, scored, began, before = PassScorer(at_hand, None), 0, 0.0, 0
+    scorer, scored, began, before = PassScorer(at_hand, MemoryStore()), 0, 0.0, 0
     for number, (source, target) in enumerate(pairs):
         if number == 1:
             began, before, scored = time.perf_counter(), scorer.model.tokens, 0

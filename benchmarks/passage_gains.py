@@ -24,8 +24,7 @@ from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage, TextPair
-from pan_scdg.scoring.baseline_parts import Given
-from pan_scdg.scoring.baseline_registry import METHODS, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, Given, find_parts
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store

@@ -25,7 +25,8 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.scdg.aggregation import choose_aggregate
-from pan_scdg.scoring.pairs import check_pairs, score_pairs
+from pan_scdg.scoring.gain_method import score_pairs
+from pan_scdg.scoring.pair_plan import check_pairs
 from pan_scdg.store import Store
 
 

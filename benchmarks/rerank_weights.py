@@ -23,7 +23,7 @@ from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpu
 from pan_scdg.profile import MatchSettings
 from pan_scdg.records import Query
 from pan_scdg.scdg.decision import rerank, scale_min_max
-from pan_scdg.scoring.baseline_parts import find_encoder_parts
+from pan_scdg.scoring.baseline_registry import find_encoder_parts
 from pan_scdg.scoring.sentence_match import SentenceMatcher
 from pan_scdg.store import Store
 

@@ -18,8 +18,7 @@ from benchmarks.verdicts import gather, read_pan13
 from pan_scdg.profile import load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_parts import Given
-from pan_scdg.scoring.baseline_registry import METHODS, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, Given, find_parts
 from pan_scdg.store import Store
 
 NOTICE = (

@@ -27,8 +27,7 @@ from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress
 from pan_scdg.records import TextPair
 from pan_scdg.scdg.decision import choose_threshold
-from pan_scdg.scoring.baseline_parts import Given
-from pan_scdg.scoring.baseline_registry import METHODS, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, Given, find_parts
 from pan_scdg.store import Store
 
 Floats = npt.NDArray[np.float64]

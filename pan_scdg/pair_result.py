@@ -12,7 +12,7 @@ from pan_scdg.report.records import Report, ReportText, TokenGains
 from pan_scdg.scdg.aggregation import Floats, list_stored
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import Tokenizer
-from pan_scdg.scoring.calibration import GainRule, describe_gains, describe_negatives
+from pan_scdg.scoring.calibration import GainRule, describe_gains
 from pan_scdg.scoring.pair_method import LocatedGains
 from pan_scdg.scoring.pair_plan import Mode
 
@@ -103,7 +103,7 @@ def add_gains(record: Mapping[str, Any], rule: GainRule, mode: Mode, gains: Gain
         **describe_gains(values),
         "total_gain_nats": values.total,
         **{a.field: v for a, v in values.scores.items() if a.entry.parameter == "q"},
-        **describe_negatives(record["score"], rule.calibration),
+        **rule.describe_negatives(record["score"]),
     }
     return {**{name: value for name, value in record.items() if name not in about}, **about}
 

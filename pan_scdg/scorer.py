@@ -18,19 +18,18 @@ from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
 from pan_scdg.passages.align import Evidence
 from pan_scdg.passages.finder import Locator, PassageFinder
 from pan_scdg.passages.scorer import AlignmentScorer
-from pan_scdg.profile import MatchSettings, Profile, load_profile
+from pan_scdg.profile import Profile, load_profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.report.wording import describe_method
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scoring.baseline_method import BaselineMethod
-from pan_scdg.scoring.baseline_parts import Given, refuse_unused
-from pan_scdg.scoring.baseline_registry import find_parts
+from pan_scdg.scoring.baseline_registry import Given, find_encoder_parts, find_parts, refuse_unused
 from pan_scdg.scoring.gain_method import EMPTY_SOURCE, IN_SEGMENTS, GainMethod
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated
 from pan_scdg.scoring.pair_plan import Mode
-from pan_scdg.scoring.ranker import Ranker, choose_settings
+from pan_scdg.scoring.reranking import choose_settings, rank_texts
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import MemoryStore, Store
 
@@ -91,7 +90,7 @@ class Scorer:
         self._closed = True
         if self._loads is not None:
             self._loads.unload()
-        for name in ("_method", "_locator", "_ranker"):
+        for name in ("_method", "_locator", "_matching"):
             vars(self).pop(name, None)
 
     def score(self, target: str, source: str) -> PairResult:
@@ -154,7 +153,8 @@ class Scorer:
         texts = list(_read_pairs(items, "document", "(doc_id, text)"))
         for doc_id, text in texts:
             _check_text(text, f"the text of document {doc_id!r}")
-        return self._ranker.rank(query, texts)
+        settings = choose_settings(self.profile)
+        return rank_texts(query, texts, settings, self._model, lambda: self._matching, self._store)
 
     @property
     def _model(self) -> ScoringModel:
@@ -174,28 +174,26 @@ class Scorer:
         if settings is None:
             return self._gains or GainMethod(self.profile, self._model)  # which needs [pairs]
         parts = find_parts(settings, Given(self._device, model=None if self._loads else self._folder))
-        return BaselineMethod(self.profile, parts, (), model=self._loads)
+        return BaselineMethod(settings, parts, (), model=self._loads)
 
     @cached_property
     def _locator(self) -> Locator | None:
         if self.profile.passages is None:
             return None
-        return self._method.make_locator(PassageFinder(self.profile.passages, self._device), self._store)
+        finder = PassageFinder(self.profile.passages, self._device)
+        return Locator(finder, self._method.open_alignment(self._store))
 
     @cached_property
-    def _ranker(self) -> Ranker:
-        settings = choose_settings(self.profile)
-        return Ranker(settings, self._model, self._device, self._store, self._find_alignment(settings.match))
-
-    def _find_alignment(self, match: MatchSettings | None) -> AlignmentScorer | None:
-        """Return the alignment that decides pairs if it encodes sentences as ``match`` does."""
-        decides = self.profile.baseline
-        if match is None or not isinstance(decides, Alignment):
-            return None
-        if (decides.model, decides.batch) != (match.model, match.batch) or not isinstance(self._method, BaselineMethod):
-            return None
-        alignment = self._method.open_alignment(self._store)
-        return None if alignment is None else alignment.scorer
+    def _matching(self) -> AlignmentScorer:
+        """Return the encoder of ``[retrieval.match]``: that of the alignment that decides pairs if it is the same."""
+        match, decides = self.profile.need_retrieval().match, self.profile.baseline
+        if match is None:
+            raise ValueError(f"profile {self.profile.name} has no [retrieval.match] table")
+        if isinstance(decides, Alignment) and (decides.model, decides.batch) == (match.model, match.batch):
+            alignment = self._method.open_alignment(self._store)
+            if alignment is not None:
+                return alignment.scorer
+        return find_encoder_parts(match.model, self._device).make_alignment(match, self._store)
 
     @cached_property
     def _facts(self) -> Mapping[str, str]:
@@ -208,7 +206,7 @@ class Scorer:
         method, gains, store = self._method, self._gains, self._store
         try:
             scored = _score(method, pairs, store)
-            verdicts = method.judge(scored, {}, store)
+            verdicts = method.judge(scored, {})
             if gains is None:
                 return list(map(self._describe, verdicts))
             explained = scored if gains is method else _score(gains, pairs, store)

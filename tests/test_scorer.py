@@ -30,7 +30,7 @@ from pan_scdg.profile import ModelSettings, PassageSettings, Profile, RetrievalS
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
 from pan_scdg.profile.retrieval import CascadeSettings
 from pan_scdg.scdg.aggregation import choose_aggregate
-from pan_scdg.scoring import baseline_parts
+from pan_scdg.scoring import baseline_registry
 from pan_scdg.scoring.baseline_registry import METHODS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "pan26-retrieval"
@@ -213,7 +213,7 @@ def test_the_encoder_is_loaded_once_for_pairs_and_rankings(monkeypatch: pytest.M
         loaded.append(1)
         return real(*arguments)
 
-    for module in (baseline_parts, finder):
+    for module in (baseline_registry, finder):
         monkeypatch.setattr(module, "load_encoder", count)
     with Scorer(device="cpu") as both:
         assert both.rank(TARGET, documents) == ranking

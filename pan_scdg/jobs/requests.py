@@ -14,7 +14,7 @@ from pan_scdg.models.fit import choose_device
 from pan_scdg.profile import ModelSettings, Profile
 from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import OnError
+from pan_scdg.scoring.pair_method import OnError
 
 Item = TypeVar("Item")
 PAGE = "report.html"

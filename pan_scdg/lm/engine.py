@@ -50,8 +50,8 @@ class Engine(Protocol):
 
     tokens: int
     """Number of tokens that the model has computed."""
-    splits: list[dict[str, int]]
-    """One entry for each lack of memory: the number of inputs planned again, and the largest call from then on."""
+    splits: list[int]
+    """For each lack of memory, the largest number of tokens of a call from then on."""
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Return the log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
@@ -80,7 +80,7 @@ class ReferenceEngine:
     def __init__(self, lm: LanguageModel, rows: int) -> None:
         self._lm, self._rows = lm, rows
         self.tokens = 0
-        self.splits: list[dict[str, int]] = []
+        self.splits: list[int] = []
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`."""
@@ -109,12 +109,12 @@ class PackedEngine:
         vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
         self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
         self.tokens = 0
-        self.splits: list[dict[str, int]] = []
-        check_computed(lm, self._score_once)
+        self.splits: list[int] = []
+        check_computed(lm, self._compute_with_budget)
         if not reads_square(self._backend, lm.model.dtype, lm.device):
             what = f"is given log-sum-exps in another order by attention {attention!r} of the installed version"
             raise build_not_packable_error(lm, what)
-        self.tokens = 0
+        self._budget, self.tokens, self.splits = budget, 0, []
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`; what is packed together depends on the inputs and the budget alone."""
@@ -128,18 +128,12 @@ class PackedEngine:
             raise build_not_finite_error(self._lm)
         return found
 
-    def _score_once(self, items: Sequence[ScoringInput], budget: int) -> list[LogProbs]:
-        """Return the log-probabilities of inputs in rows of at most ``budget`` tokens, which must fit in memory."""
+    def _compute_with_budget(self, items: Sequence[ScoringInput], budget: int) -> list[LogProbs]:
         import torch
 
-        results: dict[int, LogProbs] = {}
+        self._budget = budget
         with torch.inference_mode():
-            for chain in plan_rows(items, budget):
-                found, failed = self._run_chain(chain, items)
-                if failed is not None:
-                    raise explain_too_large(count_row_tokens(failed, items), self._lm.device)
-                results |= found
-        return [results[number] for number in range(len(items))]
+            return self._score_planned(items)
 
     def _score_planned(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Return log-probabilities of planned rows; if a row exceeds memory, plan the rest again in smaller rows."""
@@ -165,7 +159,7 @@ class PackedEngine:
             self._budget = min(self._budget, max(1, count_row_tokens(failed, rest) // 2))
         elif len(chain) == 1:
             raise explain_too_large(rest[failed.members[0]].length, self._lm.device)
-        self.splits.append({"inputs": len(rest), "pack_tokens": self._budget})
+        self.splits.append(self._budget)
 
     def _run_chain(self, chain: Sequence[Row], items: Sequence[ScoringInput]) -> tuple[dict[int, LogProbs], Row | None]:
         """Return the log-probabilities of consecutive rows by member, and the row for which memory was too short."""

@@ -49,7 +49,7 @@ class Computed(NamedTuple):
 
     values: Values
     tokens: int
-    splits: list[dict[str, int]]
+    splits: list[int]
     """See `Engine`."""
 
 

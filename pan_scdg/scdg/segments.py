@@ -4,7 +4,7 @@ The target is split at sentence boundaries. Every token is scored exactly once, 
 same preceding target text; only the conditional pass has source windows in its context.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -13,10 +13,16 @@ import numpy as np
 from pan_scdg.digests import hash_text
 from pan_scdg.profile import SegmentSettings
 from pan_scdg.scdg.control import shuffle_source
-from pan_scdg.scdg.sequences import Passes, ScoringInput, TokenIds, Tokenizer, encode_separator, find_anchor_id
-from pan_scdg.scdg.windows import Encode, SourceWindows, extract_terms
-
-Decode = Callable[[Sequence[int]], str]
+from pan_scdg.scdg.sequences import (
+    Passes,
+    ScoringInput,
+    TokenIds,
+    Tokenizer,
+    encode_separator,
+    encode_text,
+    find_anchor_id,
+)
+from pan_scdg.scdg.windows import SourceWindows, extract_terms
 
 
 class Segment(NamedTuple):
@@ -52,11 +58,7 @@ def build_segment_passes(
     Raises:
         ValueError: ``spans`` are not in order or not inside ``target``.
     """
-
-    def encode(text: str) -> list[int]:
-        return tokenizer.encode(text, add_special_tokens=False)
-
-    windows = SourceWindows(source, encode, settings.windows)
+    windows = SourceWindows(tokenizer, source, settings.windows)
     anchor = np.array([find_anchor_id(tokenizer)], dtype=np.int64)
     separator = encode_separator(tokenizer)
     digests = hash_text(source), hash_text(target)
@@ -87,24 +89,18 @@ def _iterate_segments(
     tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], settings: SegmentSettings
 ) -> Iterator[tuple[TokenIds, TokenIds, str]]:
     """Yield for each segment the ids in front of it, its ids and its text."""
-
-    def encode(text: str) -> list[int]:
-        return tokenizer.encode(text, add_special_tokens=False)
-
     before: TokenIds = np.empty(0, dtype=np.int64)
-    for ids, text in cut_segments(target, spans, encode, tokenizer.decode, settings.target_tokens):
+    for ids, text in cut_segments(tokenizer, target, spans, settings.target_tokens):
         yield before, ids, text
         seen = np.concatenate([before, ids])
         before = seen[max(0, len(seen) - settings.context_tokens) :]
 
 
-def cut_segments(
-    target: str, spans: Sequence[tuple[int, int]], encode: Encode, decode: Decode, most: int
-) -> list[Segment]:
+def cut_segments(tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], most: int) -> list[Segment]:
     """Return consecutive segments of at most ``most`` tokens that cover the whole ``target``.
 
     Each span, with the white space in front of it, is tokenised alone, and cuts lie between spans; only a span that
-    alone exceeds ``most`` is cut by tokens, and ``decode`` gives the text of its parts.
+    alone exceeds ``most`` is cut by tokens, and its parts are decoded.
 
     Raises:
         ValueError: ``most`` is below 1, or ``spans`` are not in order or not inside ``target``.
@@ -114,7 +110,7 @@ def cut_segments(
     segments: list[Segment] = []
     held: list[Segment] = []
     for text in _cover_target(target, spans):
-        for piece in _split_span(text, encode, decode, most):
+        for piece in _split_span(tokenizer, text, most):
             if held and sum(len(p.token_ids) for p in held) + len(piece.token_ids) > most:
                 segments.append(_join_pieces(held))
                 held = []
@@ -131,12 +127,12 @@ def _cover_target(target: str, spans: Sequence[tuple[int, int]]) -> Iterator[str
     return (target[start:end] for start, end in pairwise(cuts))
 
 
-def _split_span(text: str, encode: Encode, decode: Decode, most: int) -> Iterator[Segment]:
-    ids = np.array(encode(text), dtype=np.int64)
+def _split_span(tokenizer: Tokenizer, text: str, most: int) -> Iterator[Segment]:
+    ids = encode_text(tokenizer, text)
     if len(ids) <= most:
         return iter([Segment(ids, text)] if len(ids) else [])
     parts = (ids[i : i + most] for i in range(0, len(ids), most))
-    return (Segment(part, decode(part.tolist())) for part in parts)
+    return (Segment(part, tokenizer.decode(part.tolist())) for part in parts)
 
 
 def _join_pieces(pieces: list[Segment]) -> Segment:

@@ -17,20 +17,10 @@ SEPARATOR = "\n\n"
 class Tokenizer(Protocol):
     """The methods of a Hugging Face tokenizer that are used."""
 
-    @property
-    def bos_token_id(self) -> int | None:
-        """Return the id of the beginning of a sequence, None if the tokenizer has none."""
-        ...
-
-    @property
-    def eos_token_id(self) -> int | None:
-        """Return the id of the end of a sequence, None if the tokenizer has none."""
-        ...
-
-    @property
-    def pad_token_id(self) -> int | None:
-        """Return the id of padding, None if the tokenizer has none."""
-        ...
+    bos_token_id: int | None
+    """Id of the beginning of a sequence; None if the tokenizer has none."""
+    eos_token_id: int | None
+    pad_token_id: int | None
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Return the ids of ``text``, never truncated or padded."""
@@ -65,11 +55,14 @@ class Passes:
     conditional: ScoringInput
     control: ScoringInput | None = None
 
+    @property
+    def with_source(self) -> list[ScoringInput]:
+        """Return the conditional input, then the control if there is one."""
+        return [self.conditional] if self.control is None else [self.conditional, self.control]
+
     def __iter__(self) -> Iterator[ScoringInput]:
         """Yield the inputs in the order of the fields: two, or three with a control."""
-        yield from (self.unconditional, self.conditional)
-        if self.control is not None:
-            yield self.control
+        yield from (self.unconditional, *self.with_source)
 
 
 class AlignmentError(ValueError):

@@ -6,16 +6,14 @@ skipped; if none fits, the best one is cut to the budget; each window is tokenis
 """
 
 import re
-from collections.abc import Callable
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from pan_scdg.profile import WindowSettings
-from pan_scdg.scdg.sequences import TokenIds
-
-Encode = Callable[[str], list[int]]
+from pan_scdg.scdg.sequences import TokenIds, Tokenizer, encode_text
 
 _WORD = re.compile(r"\S+")
 _TERM = re.compile(r"\w+")
@@ -37,11 +35,8 @@ def extract_terms(text: str) -> set[str]:
 class SourceWindows:
     """A source with many queries or segments; its windows are split and tokenised once, when they are needed."""
 
-    def __init__(self, source: str, encode: Encode, settings: WindowSettings) -> None:
-        self._source, self._encode, self._settings = source, encode, settings
-        self._whole: TokenIds | None = None
-        self._texts: list[str] | None = None
-        self._terms: list[set[str]] = []
+    def __init__(self, tokenizer: Tokenizer, source: str, settings: WindowSettings) -> None:
+        self._tokenizer, self._source, self._settings = tokenizer, source, settings
         self._ids: dict[int, TokenIds] = {}
 
     def build_prefix(self, query_terms: set[str], budget: int) -> TokenIds:
@@ -52,13 +47,12 @@ class SourceWindows:
         """
         if budget < 1:
             raise ValueError(f"budget must be at least 1, not {budget}")
-        whole = self._encode_source()
-        if len(whole) <= budget:
-            return whole
+        if len(self._whole) <= budget:
+            return self._whole
         chosen = self.choose_windows(query_terms, budget)
         if not chosen:  # white space alone has no windows, yet it can be longer than the budget
-            return whole[:budget]
-        return np.concatenate([self._encode_window(w.start) for w in chosen])[:budget]
+            return self._whole[:budget]
+        return np.concatenate([self._encode_window(w) for w in chosen])[:budget]
 
     def choose_windows(self, query_terms: set[str], budget: int) -> list[Window]:
         """Return windows of a source that does not fit, in source order; a single one may exceed ``budget``: cut it."""
@@ -67,7 +61,7 @@ class SourceWindows:
         for window in ranked:
             # The order of the tests matters for speed: only a window that overlaps no other is tokenised.
             if not any(abs(window.start - other.start) < self._settings.words for other in taken):
-                length = len(self._encode_window(window.start))
+                length = len(self._encode_window(window))
                 if length <= budget:
                     taken.append(window)
                     budget -= length
@@ -78,28 +72,22 @@ class SourceWindows:
     def rank_windows(self, query_terms: set[str]) -> list[Window]:
         """Return the considered windows, most shared terms first, ties to the earlier."""
         stride = self._settings.stride
-        windows = [
-            Window(i * stride, text, len(terms & query_terms))
-            for i, (text, terms) in enumerate(zip(self._split_source(), self._terms))
-        ]
+        windows = [Window(i * stride, text, len(terms & query_terms)) for i, (text, terms) in enumerate(self._texts)]
         return sorted(windows, key=lambda w: (-w.overlap, w.start))
 
-    def _encode_source(self) -> TokenIds:
-        if self._whole is None:
-            self._whole = np.array(self._encode(self._source), dtype=np.int64)
-        return self._whole
+    @cached_property
+    def _whole(self) -> TokenIds:
+        return encode_text(self._tokenizer, self._source)
 
-    def _encode_window(self, start: int) -> TokenIds:
-        if start not in self._ids:
-            text = self._split_source()[start // self._settings.stride]
-            self._ids[start] = np.array(self._encode(text), dtype=np.int64)
-        return self._ids[start]
+    @cached_property
+    def _texts(self) -> list[tuple[str, set[str]]]:
+        """Return the windows with their terms."""
+        return [(text, extract_terms(text)) for text in split_windows(self._source, self._settings)]
 
-    def _split_source(self) -> list[str]:
-        if self._texts is None:
-            self._texts = split_windows(self._source, self._settings)
-            self._terms = [extract_terms(text) for text in self._texts]
-        return self._texts
+    def _encode_window(self, window: Window) -> TokenIds:
+        if window.start not in self._ids:
+            self._ids[window.start] = encode_text(self._tokenizer, window.text)
+        return self._ids[window.start]
 
 
 def split_windows(source: str, settings: WindowSettings) -> list[str]:

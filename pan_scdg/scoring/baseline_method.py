@@ -1,24 +1,23 @@
 """The pair method of a baseline: compare its score with the threshold of the profile."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import NonNegativeInt, PositiveInt, Strict, TypeAdapter
+import tomlkit
 
+from pan_scdg.baselines.cosine import choose_officially
 from pan_scdg.notices import Notices
-from pan_scdg.own_files import EXACT, parse_as
-from pan_scdg.passages.finder import Locator, OpenAlignment, PassageFinder
+from pan_scdg.passages.finder import OpenAlignment
 from pan_scdg.passages.scorer import AlignmentScorer
-from pan_scdg.profile import Profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, Passage
-from pan_scdg.scoring.baseline_choice import choose_settings, describe_choice
-from pan_scdg.scoring.baseline_parts import BaselineParts, need_baseline
-from pan_scdg.scoring.baseline_registry import METHODS
+from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.decision import Choice, choose_threshold
+from pan_scdg.scoring.baseline_registry import METHODS, BaselineParts, Rows
 from pan_scdg.scoring.baseline_scoring import (
     TextFacts,
     make_collection,
@@ -33,19 +32,22 @@ from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_method import (
     Calibrated,
+    FailedPair,
+    Labels,
     LocatedGains,
+    OnError,
     Verdict,
     cover_both,
+    describe_quality,
     explain_failure,
     name_pair,
+    refuse_failed,
 )
-from pan_scdg.scoring.pair_plan import FailedPair, OnError, refuse_failed
-from pan_scdg.store import Store, make_key
+from pan_scdg.store import Store
 
 WITHOUT_MATCH = "decided positive without a match: there is no passage to write"
 EMPTY = "a document is empty"
-_Numbers = tuple[NonNegativeInt, PositiveInt, NonNegativeInt, PositiveInt, str]
-_PASSAGES = TypeAdapter(list[Annotated[_Numbers, Strict(False)]], config=EXACT)
+WHOLES = "the texts as wholes decide: no passage or sentence reaches the threshold by itself"
 
 
 class ScoredByBaseline(NamedTuple):
@@ -57,14 +59,11 @@ class ScoredByBaseline(NamedTuple):
     """nan without the weights of the method."""
 
 
-WHOLES = "the texts as wholes decide: no passage or sentence reaches the threshold by itself"
-
-
 class BaselineMethod:
     """Scores pairs by a baseline; see `PairMethod`.
 
     Args:
-        profile: has a baseline.
+        settings: the table ``[baseline]`` of the profile.
         parts: models or vectors that the method needs.
         all_pairs: all pairs of the input; collection statistics are computed over their sources.
         model: the language model that measures the gains of passages, and decides nothing.
@@ -73,25 +72,21 @@ class BaselineMethod:
 
     def __init__(
         self,
-        profile: Profile,
+        settings: BaselineSettings,
         parts: BaselineParts,
         all_pairs: Sequence[DocumentPair],
         model: ScoringModel | None = None,
         scored_in: Path | None = None,
     ) -> None:
-        self.settings: BaselineSettings = need_baseline(profile)
-        self._entry = METHODS[type(self.settings)]
+        self.settings = settings
+        self._entry = METHODS[type(settings)]
         self.parts, self._all_pairs, self._scored_in = parts, all_pairs, scored_in
         self._facts: dict[str, TextFacts] = {}
         self._scorers: dict[BaselineSettings, PairScorer] = {}
         self.device, self.model = parts.device, model
         self.models = {**parts.places, **({} if model is None else {"language_model": model.found})}
-        self._rule = settle_threshold(self.settings, parts.fingerprint)
+        self._rule = settle_threshold(settings, parts.fingerprint)
         self.threshold = self._rule.least
-
-    def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
-        """Return a locator of passages; that of an alignment also finds the sentences that decided."""
-        return Locator(finder, self.open_alignment(store))
 
     def open_alignment(self, store: Store) -> OpenAlignment | None:
         """Return the alignment that decides; None: another method does."""
@@ -123,12 +118,12 @@ class BaselineMethod:
         self, planned: Sequence[DocumentPair], store: Store, shard: Shard = WHOLE, *, all_settings: bool = False
     ) -> list[ScoredByBaseline]:
         """Return the scores of the pairs of a shard, in order; see `PairMethod`."""
-        all_of = self.settings.vary(own=True).values()
-        variants: list[BaselineSettings] = [*all_of] if all_settings else [self.settings]
-        scorers, own = [self._make_scorer(of, store) for of in variants], variants.index(self.settings)
-        scorer = scorers[own]
+        scorer = self._make_scorer(self.settings, store)
         planned = self._select_shard(planned, scorer, shard)
-        rows = [self._score_with(of, planned, store) for of in scorers][own]
+        if all_settings:
+            for variant in self.settings.vary(own=True).values():
+                self._score_with(variant, planned, store)
+        rows = self._score_with(self.settings, planned, store)
         scores = self._entry.combine(self.settings, rows).tolist()
         return [
             ScoredByBaseline(pair, dict(zip(scorer.features, row, strict=True)), score)
@@ -141,25 +136,36 @@ class BaselineMethod:
             self._scorers[settings] = self._entry.make_scorer(settings, self.parts, collection, store)
         return self._scorers[settings]
 
-    def _score_with(self, scorer: PairScorer, pairs: Sequence[DocumentPair], store: Store) -> list[tuple[float, ...]]:
+    def _score_with(self, settings: BaselineSettings, pairs: Sequence[DocumentPair], store: Store) -> Rows:
+        scorer = self._make_scorer(settings, store)
         return score_pairs(pairs, self.settings, scorer, store, self._facts, self._scored_in)
 
     def calibrate(
         self, scored: Sequence[ScoredByBaseline], known: Mapping[DocumentPair, bool], digest: str, store: Store
     ) -> Calibrated:
-        """Choose the threshold, and n or weights; see `choose_settings`."""
+        """Choose the threshold, and n or weights.
+
+        The threshold of a cosine is chosen as in the official baseline, which the paper uses; every other one by the
+        paper's rule: unique scores, F1, ties by accuracy. The n of character n-grams is chosen together with the
+        threshold, like q; the larger n wins ties. A logistic model is first fitted on the same pairs.
+        """
         pairs = [item.pair for item in scored]
         labels = np.array([known[pair] for pair in pairs], dtype=bool)
-
-        def score(settings: BaselineSettings) -> list[tuple[float, ...]]:
-            return self._score_with(self._make_scorer(settings, store), pairs, store)
-
-        chosen, scores = choose_settings(self.settings, score, labels)
+        fitted, scores_by = dict[float, BaselineSettings](), dict[float, Floats]()
+        for parameter, variant in self.settings.vary().items():
+            rows = self._score_with(variant, pairs, store)
+            fitted[parameter] = self._entry.fit(variant, rows, labels)
+            scores_by[parameter] = self._entry.combine(fitted[parameter], rows)
+        if self.settings.official:
+            choice = choose_officially(scores_by, labels)
+        else:
+            choice = choose_threshold(scores_by, labels, self.settings.allowed_false_positives)
+        chosen = fitted[choice.parameter].model_copy(update={"threshold": choice.threshold})
         if chosen.needs_own_threshold:
             given = self.parts.places.get("language_model")
             name = {"model": given.name} if given is not None and given.where == "--model" else {}
             chosen = chosen.model_copy(update={"calibrated_with": self.parts.fingerprint, **name})
-        return describe_choice(chosen, scores, labels, digest)
+        return _describe_choice(chosen, choice, labels, digest)
 
     def _select_shard(self, pairs: Sequence[DocumentPair], scorer: PairScorer, shard: Shard) -> list[DocumentPair]:
         """Return the pairs of the shard; two pairs of the same texts are in the same one."""
@@ -171,27 +177,36 @@ class BaselineMethod:
         own = shard.select(lengths)
         return [pair for pair, key in zip(pairs, keys, strict=True) if key in own]
 
-    def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
+    def judge(self, scored: Sequence[ScoredByBaseline], names: Mapping[str, str]) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order.
 
         The passages of a positive pair are those that the method finds, such as the matches of character n-grams. Most
         methods decide about whole documents, which are then the only passage.
         """
-        positive = [item.pair for item in scored if self._rule.judge(item.score)["decision"]]
-        passages = self._find_passages(positive, store)
-        for pair, numbers, score in scored:
-            record = {
-                **name_pair(pair, names),
-                **self._rule.judge(score),
-                "baseline": self.settings.kind,
-                **({} if len(numbers) == 1 else numbers),
-                "warnings": warn_about_texts(numbers),
-            }
-            if record["decision"] and self.settings.needs_wholes(numbers):
-                record["warnings"].append(WHOLES)
-            if record["decision"] and not passages[pair]:
-                record["warnings"].append(EMPTY if self._entry.find_passages is None else WITHOUT_MATCH)
-            yield Verdict(pair, record, passages.get(pair, ()))
+        with Progress("judging pairs", len(scored)) as progress:
+            for pair, numbers, score in scored:
+                verdict = self._rule.judge(score)
+                passages = self._find_passages(pair) if verdict["decision"] else ()
+                warnings = warn_about_texts(numbers)
+                if verdict["decision"] and self.settings.needs_wholes(numbers):
+                    warnings.append(WHOLES)
+                if verdict["decision"] and not passages:
+                    warnings.append(EMPTY if self._entry.find_passages is None else WITHOUT_MATCH)
+                record = {
+                    **name_pair(pair, names),
+                    **verdict,
+                    "baseline": self.settings.kind,
+                    **({} if len(numbers) == 1 else numbers),
+                    "warnings": warnings,
+                }
+                yield Verdict(pair, record, passages)
+                progress.update()
+
+    def _find_passages(self, pair: DocumentPair) -> tuple[Passage, ...]:
+        if self._entry.find_passages is None:
+            return cover_both(self._facts[pair.suspicious.doc_id].length, self._facts[pair.source.doc_id].length)
+        texts = read_texts(pair)
+        return self._entry.find_passages(self.settings, texts.target, texts.source)
 
     def judge_failed(self, failed: FailedPair, names: Mapping[str, str]) -> Verdict:
         """Return the verdict about a pair that could not be read."""
@@ -207,29 +222,34 @@ class BaselineMethod:
         """Yield nothing: no gains decide."""
         return iter(())
 
-    def _find_passages(self, pairs: Sequence[DocumentPair], store: Store) -> dict[DocumentPair, tuple[Passage, ...]]:
-        """Return the passages of each pair; stored ones are reused, and new ones are stored."""
-        if (find := self._entry.find_passages) is None:
-            lengths = {doc_id: facts.length for doc_id, facts in self._facts.items()}
-            return {pair: cover_both(lengths[pair.suspicious.doc_id], lengths[pair.source.doc_id]) for pair in pairs}
-        found, scorer = {}, self._make_scorer(self.settings, store)
-        with Progress("finding passages", len(pairs)) as progress:
-            for pair in pairs:
-                key = make_key("passages", {"of": make_text_key(pair, self.settings, scorer, self._facts)})
-                passages = store.read(key, _parse_passages)
-                if passages is None:
-                    texts = read_texts(pair)
-                    passages = find(self.settings, texts.target, texts.source)
-                    store.put([(key, json.dumps(passages).encode())])
-                found[pair] = passages
-                progress.update()
-        return found
-
     def close(self) -> None:
         """End the processes of the language model, if there is one."""
         if self.model is not None:
             self.model.close()
 
 
-def _parse_passages(data: bytes) -> tuple[Passage, ...]:
-    return tuple(Passage(*values) for values in parse_as(data, _PASSAGES))
+def _describe_choice(settings: BaselineSettings, choice: Choice, labels: Labels, digest: str) -> Calibrated:
+    """Return the chosen settings with their quality on pairs of the input with this digest."""
+    values = settings.model_dump(include={*settings.parameters})
+    parameters = "".join(f" with {name} {value}" for name, value in values.items())
+    pairs, positives = len(labels), int(labels.sum())
+    quality = describe_quality(choice.f1, choice.accuracy, pairs, positives)
+    edit = partial(_write_choice, chosen=settings, comment=f"by calibrate: {quality}, input {digest[:12]}")
+    words = f"{settings.kind}{parameters}, threshold {choice.threshold:.6f}"
+    chosen = {**values, "threshold": choice.threshold}
+    return Calibrated(chosen, words, choice.f1, choice.accuracy, pairs, positives, edit)
+
+
+def _write_choice(document: tomlkit.TOMLDocument, chosen: BaselineSettings, comment: str) -> None:
+    """Write the choice into a profile file, and its quality as a comment."""
+    table: Any = document["baseline"]
+    values = chosen.model_dump(mode="json")
+    values["threshold"] = threshold = tomlkit.item(chosen.threshold)
+    threshold.comment(comment).trivia.comment_ws = "  "
+    for name in ("threshold", "weights", "calibrated_with"):
+        table.pop(name, None)
+    for name in (*chosen.parameters, "threshold", "model", "calibrated_with", "weights"):
+        if name in table and table[name] != values[name]:
+            table[name] = values[name]
+        elif name in values and name not in table:
+            table.append(name, values[name])

@@ -4,8 +4,7 @@ Memory does not depend on the number of texts: one pair at a time is taken from 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,9 +87,14 @@ def score_pairs(
     """
     keys = [make_text_key(pair, settings, scorer, facts) for pair in pairs]
     store.use(keys)
-    stored = {key: store.read(key, lambda data: _unpack_values(data, scorer)) for key in dict.fromkeys(keys)}
-    missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if stored[key] is None}
-    known = {key: values for key, values in stored.items() if values is not None}
+    known: dict[str, tuple[float, ...]] = {}
+    missing: dict[str, DocumentPair] = {}
+    for key, pair in zip(keys, pairs, strict=True):
+        values = store.read(key, lambda data: _unpack_values(data, scorer))
+        if values is None:
+            missing[key] = pair
+        else:
+            known[key] = values
     if missing and scored_in is not None:
         raise UserError(
             "these scores were computed with another [baseline]",
@@ -106,29 +110,19 @@ def _compute_missing(
     missing: Mapping[str, DocumentPair], scorer: PairScorer, store: Store
 ) -> dict[str, tuple[float, ...]]:
     found: dict[str, tuple[float, ...]] = {}
-    numbers = zip(missing, scorer.score(map(read_texts, missing.values())), strict=True)
+    unstored: list[tuple[str, bytes]] = []
     with Progress("scoring pairs", len(missing)) as progress:
-        for step in _store_steps(numbers, store):
-            found.update(step)
-            progress.update(len(step))
-    return found
-
-
-def _store_steps(
-    numbers: Iterator[tuple[str, tuple[float, ...]]], store: Store
-) -> Iterator[list[tuple[str, tuple[float, ...]]]]:
-    """Yield groups of values, each already stored; a group that an error cuts short is also stored."""
-    step: list[tuple[str, tuple[float, ...]]] = []
-    while True:
         try:
-            for item in islice(numbers, STEP):
-                step.append(item)
+            for key, values in zip(missing, scorer.score(map(read_texts, missing.values())), strict=True):
+                found[key] = values
+                unstored.append((key, json.dumps(list(map(float, values))).encode()))
+                progress.update()
+                if len(unstored) == STEP:
+                    store.put(unstored)
+                    unstored.clear()
         finally:
-            store.put((key, json.dumps(list(map(float, values))).encode()) for key, values in step)
-        if not step:
-            return
-        yield step
-        step = []
+            store.put(unstored)
+    return found
 
 
 def read_texts(pair: DocumentPair) -> TextPair:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -56,17 +55,13 @@ class Group(NamedTuple):
 
     doc_id: str
     text: str
-    targets: tuple[Target, ...]
-    """One for each distinct text."""
-    keys: tuple[str, ...]
-    """Store keys of the features of each target."""
-    names: tuple[tuple[tuple[str, str], ...], ...]
-    """The (query, document) pairs that have the text of each target."""
+    queries: Mapping[str, Sequence[Target]]
+    """By the store's key of their features; queries of one key have the same text, of which the first is scored."""
 
     @property
-    def candidates(self) -> int:
-        """Return the number of queries that have this source among their candidates."""
-        return sum(map(len, self.names))
+    def candidates(self) -> list[tuple[str, str]]:
+        """Return the (query, document) pairs."""
+        return [(query.query_id, self.doc_id) for same in self.queries.values() for query in same]
 
 
 def prepare_targets(
@@ -174,30 +169,30 @@ def score_candidates(
     scorer, waiting = PassScorer(model, store), deque[Group]()
 
     def add(group: Group, values: Mapping[str, GainStatistics]) -> None:
-        for names, key in zip(group.names, group.keys, strict=True):
-            features.update(dict.fromkeys(names, (values[key], key)))
+        for key, same in group.queries.items():
+            features.update({(query.query_id, group.doc_id): (values[key], key) for query in same})
 
     with Progress("scoring candidates", sum(map(len, wanted.values())), model.count_actors) as progress:
 
         def list_works() -> Iterator[SourceWork]:
             for group in read_groups(corpus, wanted, model, settings):
                 if matcher is not None:
-                    matcher.measure(chain.from_iterable(group.names), group.text)
-                if (values := known.load(group.keys)) is None:
+                    matcher.measure(group.candidates, group.text)
+                if (values := known.load(group.queries)) is None:
                     waiting.append(group)
-                    yield SourceWork(group.text, [target.text for target in group.targets], settings)
+                    yield SourceWork(group.text, [same[0].text for same in group.queries.values()], settings)
                 else:
-                    model.inherit(store.read_notes(group.keys))
+                    model.inherit(store.read_notes(group.queries))
                     add(group, values)
-                    progress.update(group.candidates)
+                    progress.update(len(group.candidates))
 
         before = 0
         for passes in model.map(list_works()):
             group = waiting.popleft()
-            alone = [[target.unconditional] for target in group.targets]
-            gains = zip(group.keys, scorer.assemble_batch(alone, passes, settings.control), strict=True)
+            alone = [[same[0].unconditional] for same in group.queries.values()]
+            gains = zip(group.queries, scorer.assemble_batch(alone, passes, settings.control), strict=True)
             add(group, known.save(dict(gains), model.list_incidents()))
-            progress.update(group.candidates, tokens=model.tokens - before)
+            progress.update(len(group.candidates), tokens=model.tokens - before)
             before = model.tokens
     return features
 
@@ -236,10 +231,5 @@ def read_groups(
         for target in wanted[document.doc_id]:
             same_inputs[make_candidate_key(document, target, model, settings)].append(target)
         digest = digest_keys(list(same_inputs))
-        yield Group(
-            document.doc_id,
-            document.text,
-            tuple(same[0] for same in same_inputs.values()),
-            tuple(model.make_batch_key(key, digest) for key in same_inputs),
-            tuple(tuple((target.query_id, document.doc_id) for target in same) for same in same_inputs.values()),
-        )
+        queries = {model.make_batch_key(key, digest): same for key, same in same_inputs.items()}
+        yield Group(document.doc_id, document.text, queries)

@@ -76,7 +76,7 @@ class ScoringModel:
         self._engine: Engine | None = None
         self._cluster = cluster if cluster is not None and self.may_compute and cluster.needs_ray(device) else None
         self._actors: Actors[Work, Computed] | None = None
-        self._actors_tokens, self._actors_splits = 0, list[dict[str, int]]()
+        self._actors_tokens, self._actors_splits = 0, list[int]()
         self._inherited: dict[str, None] = {}
 
     def _settle(self, settings: ModelSettings) -> ModelSettings:
@@ -174,7 +174,7 @@ class ScoringModel:
         deaths = [] if self._actors is None else self._actors.deaths
         found = [
             *self._inherited,
-            *(f"memory was short: from here on at most {split['pack_tokens']} tokens a call" for split in splits),
+            *(f"memory was short: from here on at most {tokens} tokens a call" for tokens in splits),
             *(f"a process ended and its batches were computed again: {death}" for death in deaths),
         ]
         return list(dict.fromkeys(found))

@@ -1,31 +1,38 @@
 """The protocol of pair methods, which pair detection uses: SCDG or a baseline."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import tomlkit
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
 from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import Locator, PassageFinder
-from pan_scdg.profile import PairSettings, Profile
+from pan_scdg.passages.finder import OpenAlignment
+from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.batches import WHOLE, Shard
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import FailedPair, OnError
-from pan_scdg.scoring.pairs import choose_pair_aggregate
 from pan_scdg.store import Store
 
 Planned = TypeVar("Planned")
 Scored = TypeVar("Scored")
+OnError = Literal["stop", "negative"]
+"""Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
 Labels = npt.NDArray[np.bool_]
 """True where the source was reused, ``[pairs]``."""
+
+
+class FailedPair(NamedTuple):
+    """A pair that cannot be scored, with the reason."""
+
+    pair: DocumentPair
+    error: UserError
 
 
 class Verdict(NamedTuple):
@@ -121,8 +128,8 @@ class PairMethod(Protocol[Planned, Scored]):
         """Return the fields that identify the models in the job."""
         ...
 
-    def make_locator(self, finder: PassageFinder, store: Store) -> Locator:
-        """Return a locator of passages."""
+    def open_alignment(self, store: Store) -> OpenAlignment | None:
+        """Return the alignment if it decides, whose sentences reports show; None: another method does."""
         ...
 
     def check(
@@ -145,7 +152,7 @@ class PairMethod(Protocol[Planned, Scored]):
         """
         ...
 
-    def judge(self, scored: Sequence[Scored], names: Mapping[str, str], store: Store) -> Iterator[Verdict]:
+    def judge(self, scored: Sequence[Scored], names: Mapping[str, str]) -> Iterator[Verdict]:
         """Yield the verdict about each pair, in order."""
         ...
 
@@ -185,6 +192,12 @@ def cover_both(target: int, source: int) -> tuple[Passage, ...]:
     return (Passage(0, target, 0, source, ""),) if target and source else ()
 
 
+def refuse_failed(errors: Sequence[UserError]) -> None:
+    """Raise UserErrors if a pair cannot be scored; as a further remedy it names the option that decides otherwise."""
+    if errors:
+        raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
+
+
 def explain_failure(failed: FailedPair, decides: bool) -> str:
     """Return the warning about a pair that could not be scored."""
     return f"{'not scored, decided negative' if decides else 'not scored'}: {failed.error.what}"
@@ -196,9 +209,7 @@ def check_calibrated(profile: Profile) -> Profile:
     Raises:
         UserError: it was never calibrated.
     """
-    chosen = profile.baseline or profile.need_pairs()
-    has_parameter = not isinstance(chosen, PairSettings) or choose_pair_aggregate(chosen) is not None
-    if has_parameter and chosen.threshold is not None:
+    if (profile.baseline or profile.need_pairs()).threshold is not None:
         return profile
     raise UserError(
         f"profile {profile.name} has no threshold and cannot decide",

@@ -6,13 +6,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from pan_scdg.digests import hash_text
-from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.errors import UserError
 from pan_scdg.lm.ahead import take_ahead
+from pan_scdg.models.fit import explain_lack_of_memory
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import PairSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
+from pan_scdg.scdg.aggregation import GainStatistics
 from pan_scdg.scdg.sequences import (
     AlignmentError,
     Passes,
@@ -22,13 +24,12 @@ from pan_scdg.scdg.sequences import (
     encode_text,
 )
 from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_method import FailedPair, OnError, refuse_failed
 from pan_scdg.scoring.pair_tokens import KeptPair, PairTokens, Result, TokenSpool
 from pan_scdg.scoring.passes import PairInput, PairText
 from pan_scdg.store import make_key
 
 Mode = Literal["whole", "segments"]
-OnError = Literal["stop", "negative"]
-"""Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
 USE_SEGMENTS = 'divide over-long pairs into segments (over_long = "segments" in the profile)'
 
 
@@ -81,17 +82,52 @@ class PlannedPair(NamedTuple):
         return PairText(read_text(self.pair.source), read_text(self.pair.suspicious), self.mode == "segments")
 
 
-class FailedPair(NamedTuple):
-    """A pair that cannot be scored, with the reason."""
+class ScoredPair(NamedTuple):
+    """A planned pair with the statistics of its gains."""
 
-    pair: DocumentPair
-    error: UserError
+    plan: PlannedPair
+    features: GainStatistics
+
+    @property
+    def pair(self) -> DocumentPair:
+        """Return the pair itself."""
+        return self.plan.pair
 
 
-def refuse_failed(errors: Sequence[UserError]) -> None:
-    """Raise UserErrors if a pair cannot be scored; as a further remedy it names the option that decides otherwise."""
-    if errors:
-        raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
+def check_pairs(
+    pairs: Sequence[DocumentPair],
+    model: ScoringModel,
+    settings: PairSettings,
+    notices: Notices,
+    on_error: OnError = "stop",
+) -> tuple[list[PlannedPair], list[FailedPair]]:
+    """Measure and align all pairs without loading the model's weights.
+
+    Raises:
+        UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop".
+        UserError: the longest pair does not fit in the memory of the device.
+    """
+    model.check_length(settings.limit, "pairs.limit")
+    planned, failed = plan_pairs(pairs, model, settings, notices)
+    if on_error == "stop":
+        refuse_failed([item.error for item in failed])
+    if model.may_compute:
+        check_longest_pair(planned, model)
+    return planned, failed
+
+
+def check_longest_pair(planned: Sequence[PlannedPair], model: ScoringModel) -> None:
+    """Raise UserError if the longest pair that is scored as a whole does not fit in memory with the weights."""
+    whole = [plan for plan in planned if plan.mode == "whole"]
+    if not whole:
+        return
+    longest = max(whole, key=lambda plan: plan.tokens)
+    if (lacking := explain_lack_of_memory(model.folder, model.settings, model.device, longest.tokens)) is not None:
+        raise UserError(
+            f"with {longest.pair.source.doc_id} as source: {longest.tokens} tokens take at least {lacking}",
+            f"{USE_SEGMENTS}, with a smaller limit, or use a device with more memory",
+            longest.pair.suspicious.path,
+        )
 
 
 def plan_pairs(

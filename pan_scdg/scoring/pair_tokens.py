@@ -41,16 +41,10 @@ Result = Callable[[], Passes]
 """Returns the inputs of a pair as a whole; raises AlignmentError if the tokenizer cannot align it."""
 
 
-class PairTokenizer:
-    """Makes the inputs of pairs in this process."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._encode_target = lru_cache(maxsize=TARGETS)(partial(build_pair_unconditional, tokenizer))
-
-    def build(self, source: str, target: str) -> Passes:
-        """Return the inputs of a pair as a whole; see `build_pair_passes`."""
-        return build_pair_passes(self._tokenizer, source, target, self._encode_target(target))
+def make_builder(tokenizer: Tokenizer) -> Callable[[str, str], Passes]:
+    """Return a function that returns the inputs of a source and a target as a whole; see `build_pair_passes`."""
+    encode_target = lru_cache(maxsize=TARGETS)(partial(build_pair_unconditional, tokenizer))
+    return lambda source, target: build_pair_passes(tokenizer, source, target, encode_target(target))
 
 
 class PairTokens(AbstractContextManager["PairTokens"]):
@@ -58,7 +52,7 @@ class PairTokens(AbstractContextManager["PairTokens"]):
 
     def __init__(self, model: ScoringModel, pairs: Iterable[DocumentPair]) -> None:
         processes = min(MOST, count_cores())
-        self._here = PairTokenizer(model.tokenizer)
+        self._build_here = make_builder(model.tokenizer)
         self._pool: ProcessPoolExecutor | None = None
         if processes > 1 and _count_bytes(pairs) >= LEAST:
             orders = (model.folder, model.settings, model.config)
@@ -69,7 +63,7 @@ class PairTokens(AbstractContextManager["PairTokens"]):
     def start(self, source: str, target: str) -> Result:
         """Start a pair and return a function that gives its result."""
         if self._pool is None:
-            return partial(self._here.build, source, target)
+            return partial(self._build_here, source, target)
         with _hold_back(signal.SIGINT):
             return self._pool.submit(_build, source, target).result
 
@@ -107,12 +101,12 @@ def _start_process(*orders: Any) -> None:
 
 
 @cache
-def _load_here() -> PairTokenizer:
-    return PairTokenizer(load_tokenizer(*_orders[0]))
+def _load_builder() -> Callable[[str, str], Passes]:
+    return make_builder(load_tokenizer(*_orders[0]))
 
 
 def _build(source: str, target: str) -> Passes:
-    return _load_here().build(source, target)
+    return _load_builder()(source, target)
 
 
 def _follow_parent() -> None:

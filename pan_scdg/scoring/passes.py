@@ -5,7 +5,7 @@ The classes of tasks can be pickled, since other processes compute them.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -28,7 +28,6 @@ from pan_scdg.scdg.sequences import (
     build_pair_passes,
     build_pair_unconditional,
     build_retrieval_conditional,
-    build_retrieval_unconditional,
 )
 from pan_scdg.scdg.windows import SourceWindows
 from pan_scdg.scoring.batches import Batch, digest_keys, make_batches
@@ -76,12 +75,14 @@ class PairsWork:
 
     def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
         """Return, for each segment of each pair, the conditional input and the control if the profile has one."""
-        return [item for pair in self.pairs for item in self._make_pair_inputs(pair, tokenizer)]
-
-    def _make_pair_inputs(self, pair: PairInput, tokenizer: Tokenizer) -> list[ScoringInput]:
-        if isinstance(pair, ScoringInput):
-            return [pair]
-        return [item for p in pair.make_passes(tokenizer, self.settings) for item in list_with_source(p)]
+        found = []
+        for pair in self.pairs:
+            if isinstance(pair, ScoringInput):
+                found.append(pair)
+            else:
+                for passes in pair.make_passes(tokenizer, self.settings):
+                    found += passes.with_source
+        return found
 
 
 class QueryText(NamedTuple):
@@ -102,32 +103,20 @@ class SourceWork:
     settings: RetrievalSettings
 
     def make_inputs(self, tokenizer: Tokenizer) -> list[ScoringInput]:
-        """Return, for each query, the conditional input and the control if the profile has one."""
+        """Return, for each query, the conditional input and the control if the profile has one.
 
-        def encode(text: str) -> list[int]:
-            return list(tokenizer.encode(text, add_special_tokens=False))
-
+        See the paper, PAN26 source-prefix construction.
+        """
         # split and tokenised once for all queries
-        source = SourceWindows(self.text, encode, self.settings.windows)
-        passes = (self._make_passes(query, source, tokenizer) for query in self.queries)
-        return [item for of in passes for item in list_with_source(of)]
-
-    def _make_passes(self, query: QueryText, source: SourceWindows, tokenizer: Tokenizer) -> Passes:
-        """Return the inputs of a query and this candidate (paper, PAN26 source-prefix construction)."""
-        prefix = source.build_prefix(set(query.terms), query.budget)
-        passes = Passes(
-            build_retrieval_unconditional(tokenizer, query.token_ids),
-            build_retrieval_conditional(tokenizer, query.token_ids, prefix),
-        )
-        if self.settings.control == "none":
-            return passes
-        shuffled = shuffle_source(tokenizer, prefix, hash_text(self.text), query.digest)
-        return replace(passes, control=build_retrieval_conditional(tokenizer, query.token_ids, shuffled))
-
-
-def list_with_source(passes: Passes) -> list[ScoringInput]:
-    """Return all inputs but the unconditional one."""
-    return list(passes)[1:]
+        source = SourceWindows(tokenizer, self.text, self.settings.windows)
+        found = []
+        for query in self.queries:
+            prefix = source.build_prefix(set(query.terms), query.budget)
+            found.append(build_retrieval_conditional(tokenizer, query.token_ids, prefix))
+            if self.settings.control != "none":
+                shuffled = shuffle_source(tokenizer, prefix, hash_text(self.text), query.digest)
+                found.append(build_retrieval_conditional(tokenizer, query.token_ids, shuffled))
+        return found
 
 
 class PassScorer:
@@ -135,13 +124,12 @@ class PassScorer:
 
     Args:
         model: the language model; its engine is created when first needed.
-        store: caches unconditional log-probabilities; None: they are kept in memory.
+        store: keeps unconditional log-probabilities.
     """
 
-    def __init__(self, model: ScoringModel, store: Store | None) -> None:
+    def __init__(self, model: ScoringModel, store: Store) -> None:
         self.model, self.store = model, store
         self._planned: dict[str, tuple[Batch, tuple[ScoringInput, ...]]] = {}
-        self._unstored: dict[str, LogProbs] = {}
 
     def plan_unconditional(self, items: Iterable[ScoringInput]) -> None:
         """Divide all unconditional inputs of the job into batches."""
@@ -178,22 +166,16 @@ class PassScorer:
         found = self._read_stored(name, item)
         if found is None:
             raise ValueError("an unconditional result is missing in the store")
-        if self.store is not None:
-            self.model.inherit(self.store.read_notes([self._make_key(name)]))
+        self.model.inherit(self.store.read_notes([self._make_key(name)]))
         return found
 
     def _read_stored(self, name: str, item: ScoringInput) -> LogProbs | None:
-        if self.store is None:
-            return self._unstored.get(name)
         return self.store.read(self._make_key(name), lambda data: _parse_log_probs(data, len(item.target_ids)))
 
     def _store_values(self, values: Mapping[str, LogProbs]) -> None:
-        if self.store is None:
-            self._unstored.update(values)
-        else:
-            items = [(self._make_key(name), pack_array(array)) for name, array in values.items()]
-            incidents = self.model.list_incidents()
-            self.store.put([*items, *(note for key, _ in items for note in self.store.note(key, incidents))])
+        items = [(self._make_key(name), pack_array(array)) for name, array in values.items()]
+        incidents = self.model.list_incidents()
+        self.store.put([*items, *(note for key, _ in items for note in self.store.note(key, incidents))])
 
     def _make_key(self, name: str) -> str:
         batch, _ = self._planned[name]
@@ -208,8 +190,9 @@ class PassScorer:
             ValueError: the baseline needs a control that is missing.
         """
         known = list(passes)
-        (found,) = self.model.map([TokenisedInputs([item for p in known for item in list_with_source(p)])])
-        return self.assemble_gains([p.unconditional for p in known], found, baseline)
+        (found,) = self.model.map([TokenisedInputs([item for p in known for item in p.with_source])])
+        (gains,) = self.assemble_batch([[p.unconditional for p in known]], found, baseline)
+        return gains
 
     def assemble_batch(
         self, alone: Sequence[Sequence[ScoringInput]], found: Sequence[Scored], baseline: Control
@@ -218,18 +201,6 @@ class PassScorer:
 
         Args:
             alone: for each of them, the unconditional input of each segment.
-            found: their scored inputs, one after the other.
-            baseline: see `assemble_gains`.
-        """
-        each, rest = len(found) // max(1, sum(map(len, alone))), iter(found)
-        for items in alone:
-            yield self.assemble_gains(items, list(islice(rest, each * len(items))), baseline)
-
-    def assemble_gains(self, alone: Sequence[ScoringInput], found: Sequence[Scored], baseline: Control) -> Gains:
-        """Return the gains of one pair or candidate.
-
-        Args:
-            alone: the unconditional input of each segment.
             found: for each segment, the scored conditional input and, with a control, the scored control.
             baseline: the control, or "none" for gains over the unconditional log-probabilities.
 
@@ -237,21 +208,19 @@ class PassScorer:
             AlignmentError: the passes do not score identical target ids.
             ValueError: the baseline needs a control that is missing.
         """
-        each, rest = divmod(len(found), len(alone))
+        segments = sum(map(len, alone))
+        each, rest = divmod(len(found), segments)
         if rest or each not in (1, 2):
-            raise ValueError(f"{len(found)} passes for {len(alone)} segments")
-        if baseline != "none" and each == 1:
-            raise ValueError(f"baseline {baseline} needs passes with a control")
-        return join_segments(
-            _compute_segment_gains(item, self.score_unconditional(item), found[i * each : (i + 1) * each], baseline)
-            for i, item in enumerate(alone)
-        )
+            raise ValueError(f"{len(found)} passes for {segments} segments")
+        scored = iter(found)
+        for items in alone:
+            yield join_segments(self._compute_gains(item, list(islice(scored, each)), baseline) for item in items)
 
-
-def _compute_segment_gains(item: ScoringInput, alone: LogProbs, found: Sequence[Scored], baseline: Control) -> Gains:
-    control = found[1].log_probs if len(found) > 1 else None
-    targets = [item.target_ids, *(scored.target_ids for scored in found)]
-    return combine_passes(targets, alone, found[0].log_probs, control, baseline)
+    def _compute_gains(self, alone: ScoringInput, found: Sequence[Scored], baseline: Control) -> Gains:
+        """Return the gains of a segment from its scored inputs with a source."""
+        targets = [alone.target_ids, *(scored.target_ids for scored in found)]
+        control = found[1].log_probs if len(found) > 1 else None
+        return combine_passes(targets, self.score_unconditional(alone), found[0].log_probs, control, baseline)
 
 
 def _parse_log_probs(data: bytes, tokens: int) -> LogProbs:

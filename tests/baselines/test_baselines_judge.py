@@ -10,8 +10,7 @@ from pan_scdg.baselines.lexical import Collection
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.profile.baseline import Prompted
 from pan_scdg.records import PairScorer, TextPair
-from pan_scdg.scoring.baseline_parts import Given
-from pan_scdg.scoring.baseline_registry import METHODS, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, Given, find_parts
 from pan_scdg.store import Store
 from tests.local_chat import Fault, LocalChat, serving, until
 

@@ -15,8 +15,7 @@ from pan_scdg.baselines.vectors import VectorScorer
 from pan_scdg.profile import list_profiles, load_profile
 from pan_scdg.profile.baseline import BaselineSettings
 from pan_scdg.records import PairScorer, TextPair
-from pan_scdg.scoring.baseline_parts import BaselineParts
-from pan_scdg.scoring.baseline_registry import METHODS
+from pan_scdg.scoring.baseline_registry import METHODS, BaselineParts
 from pan_scdg.store import Store
 
 TABLES: list[dict[str, Any]] = [

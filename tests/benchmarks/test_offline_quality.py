@@ -33,8 +33,9 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import PairSettings, load_profile
 from pan_scdg.scdg.aggregation import average_top_q, choose_aggregate, find_window_mean, find_window_median
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pairs import check_pairs, score_pairs
+from pan_scdg.scoring.pair_plan import check_pairs
 from pan_scdg.store import Store
 from tests.tolerances import log_prob_tolerance
 

@@ -15,7 +15,7 @@ from pan_scdg.digests import hash_file
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import read_mark
 from pan_scdg.own_files import HIDDEN, MARK
-from pan_scdg.scoring.pairs import score_pairs
+from pan_scdg.scoring.gain_method import score_pairs
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]

@@ -40,7 +40,7 @@ class Fake:
     """A model that says of each target token its id."""
 
     def __init__(self) -> None:
-        self.tokens, self.splits = 0, list[dict[str, int]]()
+        self.tokens, self.splits = 0, list[int]()
         self.threads: list[threading.Thread] = []
         self.fails_at = 0
 

@@ -95,8 +95,8 @@ def test_too_little_memory_halves_the_rows_and_is_told(tiny_lm: Callable[[str], 
     engine = PackedEngine(lm, "sdpa", 200, 1024)
     engine._decoder = Short(engine._decoder, 55)
     check_log_probs(lm.model, engine.compute_log_probs(items), expected, items)
-    assert engine.splits[0] == {"inputs": len(items), "pack_tokens": 84}
-    assert engine.splits[-1]["pack_tokens"] <= 55
+    assert engine.splits[0] == 84
+    assert engine.splits[-1] <= 55
 
 
 def test_rows_that_do_not_fit_cost_one_call_a_halving(tiny_lm: Callable[[str], LanguageModel]) -> None:
@@ -107,7 +107,7 @@ def test_rows_that_do_not_fit_cost_one_call_a_halving(tiny_lm: Callable[[str], L
     engine._decoder = Short(engine._decoder, 90)
     found = engine.compute_log_probs(items)
     assert engine.tokens == 160 + 48 * 20
-    assert engine.splits == [{"inputs": 48, "pack_tokens": 80}]
+    assert engine.splits == [80]
     engine.compute_log_probs(items[:6])
     assert engine.tokens == 160 + 54 * 20, "the smaller rows are used from the start"
     check_log_probs(lm.model, found, ReferenceEngine(lm, 1024).compute_log_probs(items), items)
@@ -126,7 +126,7 @@ def test_what_was_computed_before_a_row_that_does_not_fit_is_kept(tiny_lm: Calla
     )
     # the call of 20 that did not fit; then the prefix once more, with one continuation and the last one
     assert engine.tokens == 40 + 40 + 20 + 40 + 10
-    assert engine.splits == [{"inputs": 7, "pack_tokens": 10}]
+    assert engine.splits == [10]
 
 
 def test_a_prefix_that_cannot_be_kept_is_not_shared(tiny_lm: Callable[[str], LanguageModel]) -> None:
@@ -140,7 +140,7 @@ def test_a_prefix_that_cannot_be_kept_is_not_shared(tiny_lm: Callable[[str], Lan
         lm.model, engine.compute_log_probs(items), ReferenceEngine(lm, 1024).compute_log_probs(items), items
     )
     assert engine.tokens == 40 + 3 * 40
-    assert engine.splits == [{"inputs": 3, "pack_tokens": 15}]
+    assert engine.splits == [15]
 
 
 def test_an_input_that_alone_exceeds_the_memory_is_the_users_error(tiny_lm: Callable[[str], LanguageModel]) -> None:

@@ -16,8 +16,7 @@ from pan_scdg.passages.paragraphs import average_sentences, match_paragraphs
 from pan_scdg.passages.units import EncodedText, prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.records import Passage, TextPair
-from pan_scdg.scoring.baseline_parts import Given, need_baseline
-from pan_scdg.scoring.baseline_registry import find_parts
+from pan_scdg.scoring.baseline_registry import Given, find_parts, need_baseline
 
 SETTINGS = PassageSettings()
 

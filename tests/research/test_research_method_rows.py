@@ -18,7 +18,7 @@ from pan_scdg.research.pairs.scores import (
     name_baselines,
 )
 from pan_scdg.research.pairs.split_study import BASELINES, OURS, describe_rule, evaluate_splits, list_methods
-from pan_scdg.scoring.baseline_parts import BaselineParts
+from pan_scdg.scoring.baseline_registry import BaselineParts
 
 SCORES = np.array([0.1, 0.3, 0.35, 0.62, 0.61, 0.65, 0.7, 0.9])
 LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=bool)

@@ -24,11 +24,11 @@ from pan_scdg.research.retention.scoring import (
 from pan_scdg.research.retention.statistics import average_seeds, estimate_retention
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.sequences import build_pair_passes, encode_text
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.scoring.passes import PassScorer
 from pan_scdg.scoring.token_offsets import TokenLocator
-from pan_scdg.store import Store
+from pan_scdg.store import MemoryStore, Store
 from tests.research.retention_texts import some_case, some_pool
 from tests.tolerances import log_prob_tolerance
 
@@ -124,7 +124,7 @@ def test_means_are_those_of_the_plain_gains(planted: Studied, model: ScoringMode
     context, of = planted.contexts[13], planted.cases[1]
     assert (context.pair_id, context.seed, context.retention) == (of.pair_id, 0, 0.75)
     passes = build_pair_passes(model.tokenizer, context.text, of.target)
-    plain = PassScorer(model, None).compute_gains([passes])
+    plain = PassScorer(model, MemoryStore()).compute_gains([passes])
     tokens = TokenLocator(model.tokenizer, model.tokenizer).locate(of.target, segments=False)
     assert plain.token_ids.tolist() == tokens.token_ids.tolist()
     labels = label_tokens(tokens.offsets, of.selected, of.reused, len(of.target))

@@ -22,7 +22,7 @@ def texts(parts: list[np.ndarray]) -> list[str]:
 
 
 def split_target(target: str, spans: list[tuple[int, int]], most: int) -> list[np.ndarray]:
-    return [segment.token_ids for segment in cut_segments(target, spans, letters, lambda _: "", most)]
+    return [segment.token_ids for segment in cut_segments(Letters(), target, spans, most)]
 
 
 def test_cuts_lie_between_spans_and_white_space_follows() -> None:

@@ -1,4 +1,5 @@
 import re
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.profile import WindowSettings
-from pan_scdg.scdg.windows import Encode, SourceWindows, extract_terms, split_windows
+from pan_scdg.scdg.windows import SourceWindows, extract_terms, split_windows
 
 
 def words_as_ids(text: str) -> list[int]:
@@ -23,8 +24,25 @@ def numbered(n: int) -> str:
     return " ".join(f"w{i}" for i in range(n))
 
 
-def build_prefix(source: str, query: set[str], budget: int, encode: Encode, settings: WindowSettings) -> np.ndarray:
-    return SourceWindows(source, encode, settings).build_prefix(query, budget)
+class Encoding:
+    """A tokenizer that only encodes."""
+
+    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+        self._encode = encode
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        assert not add_special_tokens
+        return self._encode(text)
+
+
+def make_windows(source: str, encode: Callable[[str], list[int]], settings: WindowSettings) -> SourceWindows:
+    return SourceWindows(Encoding(encode), source, settings)  # type: ignore[arg-type]
+
+
+def build_prefix(
+    source: str, query: set[str], budget: int, encode: Callable[[str], list[int]], settings: WindowSettings
+) -> np.ndarray:
+    return make_windows(source, encode, settings).build_prefix(query, budget)
 
 
 def terms(*numbers: int) -> set[str]:
@@ -116,7 +134,7 @@ def test_every_text_is_tokenised_once_and_windows_only_where_needed() -> None:
         asked.append(text)
         return words_as_ids(text)
 
-    source = SourceWindows(numbered(40), encode, WindowSettings(words=4, stride=4))
+    source = make_windows(numbered(40), encode, WindowSettings(words=4, stride=4))
     for _ in range(3):
         assert source.build_prefix(terms(9, 21), 8).tolist() == [8, 9, 10, 11, 20, 21, 22, 23]
     assert asked == [numbered(40), "w8 w9 w10 w11", "w20 w21 w22 w23"]
@@ -175,7 +193,7 @@ def test_chosen_windows_are_disjoint_in_order_and_original_text(
     words: list[str], budget: int, size: int, stride: int
 ) -> None:
     source = " ".join(words)
-    windows = SourceWindows(source, letters, WindowSettings(words=size, stride=stride))
+    windows = make_windows(source, letters, WindowSettings(words=size, stride=stride))
     chosen = windows.choose_windows({"a", "cc"}, budget)
     assert all(later.start - earlier.start >= size for earlier, later in pairwise(chosen))
     assert all(w.text in source for w in chosen)

@@ -11,15 +11,15 @@ import pytest
 import tomlkit
 
 from pan_scdg.jobs.requests import Computing
-from pan_scdg.profile import SHIPPED, Calibration, CalibrationRange, load_profile
+from pan_scdg.profile import SHIPPED, CalibrationRange, load_profile
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.scdg.aggregation import Aggregate, GainStatistics, compute_statistics
-from pan_scdg.scdg.calibration_range import TargetFacts, find_range
+from pan_scdg.scdg.calibration_range import TargetFacts, find_range, list_range_warnings
 from pan_scdg.scdg.sequences import build_pair_passes
-from pan_scdg.scoring.calibration import measure_targets, warn_about_range
-from pan_scdg.scoring.pair_plan import PlannedPair
-from pan_scdg.scoring.pairs import ScoredPair
+from pan_scdg.scoring.calibration import measure_targets
+from pan_scdg.scoring.pair_plan import PlannedPair, ScoredPair
 from pan_scdg.scoring.passes import PassScorer
+from pan_scdg.store import MemoryStore
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -82,7 +82,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     offline = load_profile("scdg-mini")
     model = Computing("cpu").open_model(offline.model)
-    scorer, facts = PassScorer(model, None), []
+    scorer, facts = PassScorer(model, MemoryStore()), []
     for file in sorted((EXAMPLES / "calibration" / "susp").glob("*.txt"))[::2]:
         text = file.read_text(encoding="utf-8")
         alone = scorer.score_unconditional(build_pair_passes(model.tokenizer, "", text).unconditional)
@@ -195,10 +195,7 @@ def test_without_a_range_nothing_is_said(
     for decision in records(finished(pairs_input) / "decisions.jsonl"):
         assert "negatives" not in decision
         assert "negatives_at_least" not in decision
-    facts = TargetFacts(1, 99.0, 0.0)
-    calibration = Calibration(digest="d", pairs=2, positives=1, f1=1.0, accuracy=1.0)
-    assert warn_about_range(facts, calibration, Aggregate("top", 100)) == []
-    assert warn_about_range(facts, None, Aggregate("top", 100)) == []
+        assert not any("calibrat" in warning for warning in decision["warnings"])
 
 
 def test_a_pair_that_is_not_scored_has_no_share_of_negatives(
@@ -232,13 +229,12 @@ def test_a_code_length_that_says_the_target_was_expected() -> None:
             return [chr(i) for i in ids]
 
     known = CalibrationRange(tokens=(200, 900), nats_per_byte=(1.0, 2.0), common_words=0.0)
-    calibration = Calibration(digest="d", pairs=2, positives=1, f1=1.0, accuracy=1.0, range=known)
     text = "ä" * 200  # 400 bytes
     features = compute_statistics(np.zeros(400), [Aggregate("top", 100)], 0.0)
     for code_length, told in ((40.0, "predictable"), (400.0, ""), (1000.0, "above the maximum 2.00")):
         facts = measure(Spelling(), text, features._replace(code_length=code_length))
         assert facts.nats_per_byte == code_length / 400
-        warnings = warn_about_range(facts, calibration, Aggregate("top", 100))
+        warnings = list_range_warnings(facts, known, Aggregate("top", 100))
         assert len(warnings) == bool(told)
         assert all(told in w for w in warnings)
 

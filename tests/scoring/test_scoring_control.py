@@ -293,7 +293,7 @@ def test_retrieval_with_control_window_and_short_sources(
             assert line["final"] == pytest.approx(fused, abs=1e-4)
         if checked < 6:
             document, target = documents[key[1]], queries[query]
-            prefix = SourceWindows(document, encode, settings).build_prefix(extract_terms(target), 60)
+            prefix = SourceWindows(tokenizer, document, settings).build_prefix(extract_terms(target), 60)
             shuffled = shuffle_source(tokenizer, prefix, hash_text(document), hash_text(target))
             asked, separator = encode(target), encode("\n\n")
             s, c = (literal_log_probs([0, *ids, *separator, *asked], len(asked)) for ids in (prefix, shuffled))

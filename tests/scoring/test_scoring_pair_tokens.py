@@ -15,7 +15,8 @@ from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.scoring import pair_tokens
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import FailedPair, PlannedPair, plan_pairs
+from pan_scdg.scoring.pair_method import FailedPair
+from pan_scdg.scoring.pair_plan import PlannedPair, plan_pairs
 from pan_scdg.scoring.pair_tokens import PairTokens
 
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"

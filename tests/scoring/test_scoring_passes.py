@@ -18,10 +18,11 @@ from pan_scdg.notices import Notices
 from pan_scdg.profile import ModelSettings, Profile, load_profile
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.scdg.sequences import Passes, ScoringInput, build_pair_passes, encode_text
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pairs import check_pairs, score_pairs
+from pan_scdg.scoring.pair_plan import check_pairs
 from pan_scdg.scoring.passes import PassScorer
-from pan_scdg.store import Store
+from pan_scdg.store import MemoryStore, Store
 from tests.tolerances import skip_unless_computed
 
 Tolerance = Callable[[int], float]
@@ -46,7 +47,7 @@ def all_passes(model: ScoringModel) -> list[Passes]:
 
 
 def test_reuse_changes_no_gain(at_hand: ScoringModel, tmp_path: Path) -> None:
-    plain = [PassScorer(at_hand, None).compute_gains([p]) for p in all_passes(at_hand)]
+    plain = [PassScorer(at_hand, MemoryStore()).compute_gains([p]) for p in all_passes(at_hand)]
     with Store(tmp_path) as store:
         cold = [PassScorer(at_hand, store).compute_gains([p]) for p in all_passes(at_hand)]
     with Store(tmp_path) as store:
@@ -66,8 +67,8 @@ def test_one_unconditional_pass_serves_all_sources(at_hand: ScoringModel, tmp_pa
     assert forwards == expected
     # the engine leaves out the last token of each input, whose output would speak of nothing
     assert scorer.model.tokens == sum(expected) - len(expected)
-    PassScorer(at_hand, None).compute_gains([passes[0]])
-    assert len(forwards) == len(expected) + 2, "without a store both passes are computed"
+    PassScorer(at_hand, MemoryStore()).compute_gains([passes[0]])
+    assert len(forwards) == len(expected) + 2, "in another store both passes are computed"
 
 
 def test_another_context_is_another_unconditional_pass(
@@ -84,8 +85,8 @@ def test_another_context_is_another_unconditional_pass(
 
 def test_segments_are_joined_in_order(at_hand: ScoringModel, gain_tolerance: Tolerance) -> None:
     passes = all_passes(at_hand)
-    joined = PassScorer(at_hand, None).compute_gains(passes)
-    parts = [PassScorer(at_hand, None).compute_gains([p]) for p in passes]
+    joined = PassScorer(at_hand, MemoryStore()).compute_gains(passes)
+    parts = [PassScorer(at_hand, MemoryStore()).compute_gains([p]) for p in passes]
     bound = gain_tolerance(max(p.conditional.length for p in passes))
     np.testing.assert_allclose(joined.gains, np.concatenate([p.gains for p in parts]), atol=bound)
 

@@ -14,10 +14,10 @@ from pan_scdg.profile import WindowSettings, load_profile
 from pan_scdg.scdg.sequences import Passes, ScoringInput, build_retrieval_conditional, encode_text
 from pan_scdg.scdg.windows import SourceWindows, extract_terms
 from pan_scdg.scoring import pair_plan
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
 from pan_scdg.scoring.pair_plan import plan_pairs
 from pan_scdg.scoring.pair_tokens import TokenSpool
-from pan_scdg.scoring.pairs import score_pairs
 from pan_scdg.scoring.passes import PairsWork, QueryText, SourceWork
 from pan_scdg.store import Store
 
@@ -123,16 +123,12 @@ def test_a_source_is_split_and_tokenised_once_for_all_its_queries(model: Scoring
     retrieval = load_profile(str(SMALL)).need_retrieval()
     settings = retrieval.model_copy(update={"windows": WindowSettings(words=20, stride=20, considered=9)})
     source, budget = prose(7, 150), 60
-
-    def encode(text: str) -> list[int]:
-        return list(model.tokenizer.encode(text, add_special_tokens=False))
-
     asked = [prose(seed, 12) for seed in (1, 2, 3)]
     ids = [encode_text(model.tokenizer, text) for text in asked]
     queries = [QueryText(i, frozenset(extract_terms(t)), budget, t) for i, t in zip(ids, asked, strict=True)]
     expected = []
     for text, of in zip(asked, ids, strict=True):
-        prefix = SourceWindows(source, encode, settings.windows).build_prefix(extract_terms(text), budget)
+        prefix = SourceWindows(model.tokenizer, source, settings.windows).build_prefix(extract_terms(text), budget)
         expected.append(build_retrieval_conditional(model.tokenizer, of, prefix))
     encoded.clear()
     found = SourceWork(source, queries, settings).make_inputs(model.tokenizer)

@@ -48,7 +48,7 @@ def judge_pairs(
     pairs = make_pairs(material, places)
     planned, failed = method.check(pairs, Notices(), "negative")
     records: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for verdict in method.judge(method.score(planned, store), {}, store):
+    for verdict in method.judge(method.score(planned, store), {}):
         records[verdict.pair.suspicious.doc_id, verdict.pair.source.doc_id] = verdict.record
     for item in failed:
         records[item.pair.suspicious.doc_id, item.pair.source.doc_id] = method.judge_failed(item, {}).record

@@ -26,7 +26,7 @@ from pan_scdg.jobs.pairs.report import measure_gains
 from pan_scdg.jobs.requests import PAGE, Computing, describe_job
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
-from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.passages.finder import Locator, PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.report.judge import NEAR
 from pan_scdg.report.table import format_best
@@ -111,7 +111,7 @@ class _Check:
         if places is None:
             raise ValueError("only an alignment has a first stage")
         judged = judge_pairs(self.material, places, method, store)
-        pairs = describe_pairs(self.material, judged, method.make_locator(self.finder, store))
+        pairs = describe_pairs(self.material, judged, Locator(self.finder, method.open_alignment(store)))
         wanted = self.profile.pairs is not None and self.profile.passages is not None and self.profile.passages.gains
         if method.model is not None and wanted:
             left, right = (

@@ -38,13 +38,11 @@ from pan_scdg.report.html import write_report
 from pan_scdg.report.records import TokenGains
 from pan_scdg.report.wording import describe_method
 from pan_scdg.scoring.baseline_method import BaselineMethod
-from pan_scdg.scoring.baseline_parts import Given, refuse_unused
-from pan_scdg.scoring.baseline_registry import find_parts
+from pan_scdg.scoring.baseline_registry import Given, find_parts, refuse_unused
 from pan_scdg.scoring.batches import WHOLE, Shard
+from pan_scdg.scoring.calibration import describe_control
 from pan_scdg.scoring.gain_method import GainMethod
-from pan_scdg.scoring.pair_method import PairMethod, Verdict, check_calibrated
-from pan_scdg.scoring.pair_plan import FailedPair
-from pan_scdg.scoring.pairs import describe_control
+from pan_scdg.scoring.pair_method import FailedPair, PairMethod, Verdict, check_calibrated
 from pan_scdg.scoring.verification import Verifier
 from pan_scdg.store import Store
 
@@ -95,7 +93,7 @@ class _Detection:
 
     def make_locator(self, store: Store) -> Locator | None:
         """Return a locator of passages, if the profile wants them."""
-        return None if self.finder is None else self.method.make_locator(self.finder, store)
+        return None if self.finder is None else Locator(self.finder, self.method.open_alignment(store))
 
     def score(self, store: Store, shard: Shard) -> Scored:
         """Score the pairs of a shard; the gains of passages are scores, too."""
@@ -107,7 +105,7 @@ class _Detection:
 
     def judge(self, scored: Sequence[Any], store: Store) -> list[Verdict]:
         """Return the verdicts about scored pairs, with passages if the profile wants them."""
-        verdicts, settings = list(self.method.judge(scored, self.names, store)), self.profile.passages
+        verdicts, settings = list(self.method.judge(scored, self.names)), self.profile.passages
         if settings is None or (locator := self.make_locator(store)) is None:
             return verdicts
         model = self.method.model if settings.gains else None
@@ -244,7 +242,7 @@ def open_method(
         parts = find_parts(profile.baseline, Given(computing.device, ids, vectors, judge, computing.state))
         measuring = computing.open_model(profile.need_model()) if measures else None
         sources = pairs if all_pairs is None else all_pairs
-        method = BaselineMethod(profile, parts, sources, measuring, computing.shards.scored_in)
+        method = BaselineMethod(profile.baseline, parts, sources, measuring, computing.shards.scored_in)
     return method
 
 

@@ -20,8 +20,8 @@ from pan_scdg.profile import Profile
 from pan_scdg.progress import HOUR, format_duration
 from pan_scdg.scoring.candidates import select_scored
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import OnError
-from pan_scdg.scoring.pairs import check_pairs
+from pan_scdg.scoring.pair_method import OnError
+from pan_scdg.scoring.pair_plan import check_pairs
 
 NOT_KNOWN = (
     "candidates are not known yet: each query is assumed to have its own sources",

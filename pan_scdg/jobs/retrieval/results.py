@@ -15,9 +15,9 @@ from pan_scdg.retrieval.candidate_files import CANDIDATES, write_stages
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.sequences import Offsets
+from pan_scdg.scoring.calibration import describe_control
 from pan_scdg.scoring.candidates import Found
 from pan_scdg.scoring.features import load_gains
-from pan_scdg.scoring.pairs import describe_control
 from pan_scdg.scoring.reranking import Ranking, rank_queries
 from pan_scdg.scoring.sentence_match import SentenceMatcher
 from pan_scdg.scoring.token_offsets import TokenLocator

@@ -33,7 +33,7 @@ from pan_scdg.retrieval.candidate_files import CANDIDATES, explain_scores, hash_
 from pan_scdg.retrieval.candidates import FirstStage, find_candidates, load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import ReadyIndex, check_index
 from pan_scdg.scdg.aggregation import choose_aggregate
-from pan_scdg.scoring.baseline_parts import BaselineParts, find_encoder_parts
+from pan_scdg.scoring.baseline_registry import BaselineParts, find_encoder_parts
 from pan_scdg.scoring.batches import Shard
 from pan_scdg.scoring.candidates import Target, prepare_targets, score_candidates
 from pan_scdg.scoring.model import ScoringModel

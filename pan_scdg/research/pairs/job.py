@@ -39,9 +39,9 @@ from pan_scdg.research.study import (
     write_files,
 )
 from pan_scdg.scoring.batches import Shard
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import PlannedPair
-from pan_scdg.scoring.pairs import check_pairs, score_pairs
+from pan_scdg.scoring.pair_plan import PlannedPair, check_pairs
 from pan_scdg.store import Store
 
 if TYPE_CHECKING:

@@ -19,11 +19,10 @@ from pan_scdg.profile import PAPER_GRID, PairSettings, Profile
 from pan_scdg.profile.baseline import BaselineSettings, Prompted
 from pan_scdg.research.data.pair_sets import PairSet
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics
-from pan_scdg.scoring.baseline_parts import BaselineParts, Given, need_baseline
-from pan_scdg.scoring.baseline_registry import METHODS, find_parts
+from pan_scdg.scoring.baseline_registry import METHODS, BaselineParts, Given, find_parts, need_baseline
 from pan_scdg.scoring.baseline_scoring import make_collection
 from pan_scdg.scoring.baseline_scoring import score_pairs as score_with_baseline
-from pan_scdg.scoring.pairs import ScoredPair
+from pan_scdg.scoring.pair_plan import ScoredPair
 from pan_scdg.store import Store
 
 if TYPE_CHECKING:

@@ -33,8 +33,9 @@ from pan_scdg.research.retention.scoring import (
 from pan_scdg.research.retention.statistics import estimate_retention
 from pan_scdg.research.study import ReadyStudy, StudyOptions, describe_lost, note_lost, require_gains, write_files
 from pan_scdg.scoring.batches import Shard
+from pan_scdg.scoring.gain_method import score_pairs
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pairs import ScoredPair, score_pairs
+from pan_scdg.scoring.pair_plan import ScoredPair
 from pan_scdg.store import Store
 
 PART = "retention"

@@ -24,8 +24,8 @@ from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.scoring.features import load_gains, load_ids
 from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import PlannedPair, make_pair_key, plan_pairs, refuse_failed
-from pan_scdg.scoring.pairs import ScoredPair, check_longest_pair
+from pan_scdg.scoring.pair_method import refuse_failed
+from pan_scdg.scoring.pair_plan import PlannedPair, ScoredPair, check_longest_pair, make_pair_key, plan_pairs
 from pan_scdg.scoring.token_offsets import LocatedTokens, make_locator
 from pan_scdg.store import Store
 
