@@ -17,7 +17,7 @@ from pan_scdg.retrieval.bm25.fts5 import Bm25Index
 from pan_scdg.retrieval.bm25.impact import ImpactIndex
 from pan_scdg.retrieval.bm25.terrier import TerrierIndex
 from pan_scdg.retrieval.dense.ivf import build_ivf
-from pan_scdg.retrieval.dense.rows import list_pieces
+from pan_scdg.retrieval.dense.nearest import list_pieces
 from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
 from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
 from pan_scdg.retrieval.document_groups import Group, compute_groups, make_actors

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.retrieval.dense import nearest
+from pan_scdg.retrieval.dense.nearest import bound_error, count_steps
 from pan_scdg.retrieval.dense.search import search_chunks, search_documents
-from pan_scdg.retrieval.dense.similarity import bound_error, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 
 fuzzy = settings(max_examples=50, deadline=None)
@@ -140,7 +140,7 @@ def test_float32_does_order_the_near_ties_wrongly() -> None:
     query = unit_vectors(rng, 1, 64)
     query[:, 16:32] = query[:, :16]
     chunks = near_ties(rng, query[0], 60)
-    exact = count_steps(query, chunks, np.arange(60))[0]
+    exact = count_steps(query[0], chunks, np.arange(60))
     products = chunks.astype(np.float32) @ query[0]
     assert len(set(exact.tolist())) > 10
     assert np.argsort(-products, kind="stable").tolist() != np.argsort(-exact, kind="stable").tolist()
@@ -189,7 +189,7 @@ import numpy as np
 from pan_scdg.retrieval.dense.nearest import ExactSearch
 from pan_scdg.retrieval.dense.search import search_chunks
 path, dtype, memory = sys.argv[1], sys.argv[2], int(sys.argv[3])
-chunks = np.memmap(path, dtype, "r").reshape(-1, 32)
+chunks = np.memmap(path, dtype, "c").reshape(-1, 32)
 queries, owner = chunks[:600].astype(np.float32), np.arange(len(chunks)) // 4
 ids = [f"d{i}" for i in range(len(chunks) // 4)]
 search_chunks([queries[:2]], chunks[:200], owner[:200], ids, 3, 5)
@@ -235,7 +235,7 @@ def test_exactly_half_a_step() -> None:
     # 1/128 is 7812.5 steps, which rounds to the even 7812; a little less and a little more do not
     query = np.array([1 / 128, 2.0**-60, 1], np.float32)
     vectors = np.array([[1, 0, 0], [1, 1, 0], [1, -1, 0], [3, 0, 0]], np.float32)
-    assert count_steps(query[None], vectors, np.arange(4))[0].tolist() == [
+    assert count_steps(query, vectors, np.arange(4)).tolist() == [
         round(fsum(row) / 1e-6) for row in (query * vectors).tolist()
     ]
 

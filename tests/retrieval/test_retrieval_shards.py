@@ -12,8 +12,7 @@ from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.impact import ImpactIndex
 from pan_scdg.retrieval.bm25.impact_build import build_index
 from pan_scdg.retrieval.dense.ivf import LISTS, IvfIndex, IvfSearch, build_ivf
-from pan_scdg.retrieval.dense.nearest import ExactSearch
-from pan_scdg.retrieval.dense.rows import Stacked
+from pan_scdg.retrieval.dense.nearest import ExactSearch, Stacked
 from pan_scdg.retrieval.dense.search import search_chunks, search_documents
 
 WORDS = [f"w{a}{b}" for a in "abcdfgkm" for b in range(6)]

@@ -21,9 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError, need_packages
-from pan_scdg.retrieval.dense.nearest import Nearest, take_best
-from pan_scdg.retrieval.dense.rows import Floats, Rows
-from pan_scdg.retrieval.dense.similarity import Float32s, Positions, count_steps
+from pan_scdg.retrieval.dense.nearest import STEP, Float32s, Floats, Nearest, Positions, Rows, count_steps, sort_steps
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_array, stage_folder, write_seal
 
 VERSION = "residual 8bit"
@@ -234,5 +232,6 @@ class IvfSearch:
 
         with open_threads(load_faiss()) as threads:
             for query, positions in zip(queries, threads.map(search, queries)):
-                steps = count_steps(query[None], vectors, positions, self.device)[0]
-                yield take_best(positions, steps, kept, order)
+                steps = count_steps(query, vectors, positions, self.device)
+                best = sort_steps(steps, positions, order)[:kept]
+                yield Nearest(positions[best], steps[best] * STEP, STEP)

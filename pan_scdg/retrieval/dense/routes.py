@@ -9,9 +9,8 @@ import numpy as np
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.profile import DenseSettings, Route
 from pan_scdg.retrieval.dense.ivf import IvfIndex, IvfSearch
-from pan_scdg.retrieval.dense.nearest import ExactSearch
+from pan_scdg.retrieval.dense.nearest import ExactSearch, Float32s
 from pan_scdg.retrieval.dense.search import Search, search_chunks, search_documents
-from pan_scdg.retrieval.dense.similarity import Float32s
 from pan_scdg.retrieval.dense.vectors import Vectors, open_vectors, stack_vectors
 from pan_scdg.retrieval.index import Part
 from pan_scdg.retrieval.ranking import Ranking

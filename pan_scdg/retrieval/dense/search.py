@@ -1,6 +1,6 @@
 """Exact search with unit vectors: units of a query in the chunks of documents, or one vector in one vector a document.
 
-Similarities are exact inner products in steps of 1e-6 (`similarity`), so rankings are functions of the vectors alone.
+Similarities are exact inner products in steps of 1e-6 (`nearest`), so rankings are functions of the vectors alone.
 The routes differ in what is encoded and how many chunks are kept: ``dense-full`` searches with chunks of the query,
 ``dense-sentence`` with its sentences, both with `search_chunks`.
 """
@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.dense.nearest import ExactSearch, Nearest, select_best
-from pan_scdg.retrieval.dense.rows import Floats, Rows
-from pan_scdg.retrieval.dense.similarity import STEP, Steps, count_steps
+from pan_scdg.retrieval.dense.nearest import STEP, ExactSearch, Floats, Nearest, Rows, Steps, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, rank_best
 
 if TYPE_CHECKING:
@@ -63,16 +61,14 @@ def search_chunks(
     if not queries:
         return []
     vectors, rankings = [query.astype(np.float32) for query in queries], []
-    candidates = search.find(np.concatenate(vectors), chunks, kept)
+    nearest = search.find(np.concatenate(vectors), chunks, kept)
     for query in vectors:
-        found, parts = list(islice(candidates, len(query))), list[Ranking]()
+        found, parts = list(islice(nearest, len(query))), list[Ranking]()
         needed = _bound_needed(found if fusion == "max" else [], owner, len(doc_ids), depth)
         steps = np.full(len(doc_ids), ABSENT, np.int64)
         for vector, near in zip(query, found):
-            if _reaches(near, needed, owner)[~near.sure].any():  # doubtful chunks may matter
-                near = select_best(vector, chunks, near, kept, search.device)
-            decisive = near.positions[near.sure & _reaches(near, needed, owner)]
-            np.maximum.at(steps, owner[decisive], count_steps(vector[None], chunks, decisive, search.device)[0])
+            decisive = near.positions[near.scores + near.error >= needed[owner[near.positions]]]
+            np.maximum.at(steps, owner[decisive], count_steps(vector, chunks, decisive, search.device))
             if fusion == "combsum":
                 parts.append(_list_present(steps, doc_ids))
                 steps.fill(ABSENT)
@@ -106,7 +102,7 @@ def search_documents(
     order[sorted(range(len(doc_ids)), key=doc_ids.__getitem__)] = np.arange(len(doc_ids))
     rankings = []
     for vector, found in zip(queries, search.find(queries, vectors, depth, order)):
-        steps = count_steps(vector[None], vectors, found.positions, search.device)[0]
+        steps = count_steps(vector, vectors, found.positions, search.device)
         rankings.append(rank_best({doc_ids[i]: _to_score(s) for i, s in zip(found.positions, steps)}, depth))
     return rankings
 
@@ -118,16 +114,11 @@ def _bound_needed(found: Sequence[Nearest], owner: Integers, documents: int, dep
     """
     least = np.full(documents, -np.inf)
     for near in found:
-        np.maximum.at(least, owner[near.positions[near.sure]], near.scores[near.sure] - near.error)
+        np.maximum.at(least, owner[near.positions], near.scores - near.error)
     if len(present := least[least > -np.inf]) > depth:
         # two steps less, since documents with as many steps as the last one are ordered by their ids
         least = np.maximum(least, np.partition(present, -depth)[-depth] - 2 * STEP)
     return least
-
-
-def _reaches(near: Nearest, needed: npt.NDArray[np.float64], owner: Integers) -> npt.NDArray[np.bool_]:
-    """Return True for each candidate that may be as similar as its document needs, ``[n]``."""
-    return near.scores + near.error >= needed[owner[near.positions]]
 
 
 def _list_present(steps: Steps, doc_ids: Sequence[str]) -> Ranking:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.locks import wait_for_lock
 from pan_scdg.own_files import open_own, open_to_append, refuse_link
-from pan_scdg.retrieval.dense.rows import Rows, Stacked, list_pieces
+from pan_scdg.retrieval.dense.nearest import Rows, Stacked, list_pieces
 from pan_scdg.retrieval.dense.vector_files import (
     DOCUMENTS,
     MANIFEST,
