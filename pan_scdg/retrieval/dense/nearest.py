@@ -99,7 +99,7 @@ class ExactSearch(NamedTuple):
         if kept < 1:
             raise ValueError(f"at least 1 vector must be kept, not {kept}")
         width = queries.shape[1]
-        if plan_search(len(vectors), width, 2 * kept, self.memory)[0] < 1:
+        if plan_search(len(vectors), width, min(2 * kept, len(vectors)), self.memory)[0] < 1:
             what = f"{self.memory} bytes of memory are too few to search vectors of {width} dimensions, {kept} kept"
             raise UserError(what, "give the search more memory (--search-memory)")
         return self._find(queries, vectors, kept, 2 * kept, order)
@@ -110,7 +110,7 @@ class ExactSearch(NamedTuple):
         """Yield the best vectors from the ``asked`` largest products, or from more where these leave a doubt."""
         asked = min(asked, len(vectors))
         rows, block = plan_search(len(vectors), queries.shape[1], asked, self.memory)
-        rows = max(1, rows)
+        rows = max(1, rows)  # whatever it takes: few query vectors are searched again
         for start in range(0, len(queries), rows):
             part, found = queries[start : start + rows], list[Nearest | None]()
             positions, scores, error = _select_top(part, vectors, asked, block, self.device)
