@@ -1,7 +1,7 @@
 """First stage of source retrieval: run the routes of a profile, fuse and store them (paper, first-stage PAN26)."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -175,22 +175,18 @@ def _search(
     """Yield the rankings of each query in order, a group of queries at a time."""
     shards = list_shards(settings, encoder, corpora)
     with ExitStack() as stack:
-        lexical = None
+        lexical: dict[Route, Callable[[str], Ranking]] = {}
         if any(route.startswith("bm25") for route in settings.routes):
-            lexical = open_bm25(folder, shards, settings.bm25)
-            stack.enter_context(lexical)
+            index = stack.enter_context(open_bm25(folder, shards, settings.bm25))
+            lexical = {"bm25-sentence": index.search_sentences, "bm25-full": index.search_full}
         dense = None if encoder is None else DenseRoutes(folder, shards, settings.need_dense(), encoder, memory)
         for start in range(0, len(queries), QUERIES_A_GROUP):
             group = queries[start : start + QUERIES_A_GROUP]
-            texts = [query.text for query in group]
             by_route: dict[Route, list[Ranking]] = {}
-            for route in settings.routes:
-                if dense is not None and not route.startswith("bm25"):
-                    by_route[route] = dense.search(route, texts)
+            if dense is not None:
+                texts = [query.text for query in group]
+                by_route = {route: dense.search(route, texts) for route in settings.routes if route not in lexical}
             for number, query in enumerate(group):
                 found = {route: rankings[number] for route, rankings in by_route.items()}
-                if lexical is not None and "bm25-sentence" in settings.routes:
-                    found["bm25-sentence"] = lexical.search_sentences(query.text)
-                if lexical is not None and "bm25-full" in settings.routes:
-                    found["bm25-full"] = lexical.search_full(query.text)
+                found |= {route: lexical[route](query.text) for route in settings.routes if route in lexical}
                 yield query, found

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -144,7 +144,7 @@ def build_indexes(
         several = cluster if writers or counts_terms else None
         actors = stack.enter_context(closing(make_actors(encoder if writers else None, stopwords, several)))
         progress = stack.enter_context(Progress("indexing the corpus", len(corpus), actors.count))
-        groups = _count_documents(compute_groups(corpus, writers, dense, counts_terms, actors), progress)
+        groups = compute_groups(corpus, writers, dense, counts_terms, actors, progress)
         if lexical is not None:
             _build_bm25(groups, folder / lexical.name, lexical.made_of["engine"], stopwords, grown_from)
         deque(groups, maxlen=0)  # the vectors alone
@@ -184,10 +184,3 @@ def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25
     if settings.engine == "terrier":
         return TerrierIndex(path, settings)
     return ImpactIndex(path, settings, added)
-
-
-def _count_documents(groups: Iterator[Group], progress: Progress) -> Iterator[Group]:
-    """Yield the groups and count their documents as done."""
-    for group in groups:
-        yield group
-        progress.update(len(group.documents))
