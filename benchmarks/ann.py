@@ -100,7 +100,7 @@ def search_exactly(path: Path, queries: Float32s) -> tuple[npt.NDArray[np.int64]
     vectors = map_vectors(path, queries.shape[1])
     began = time.process_time()
     rows = []
-    for query, near in zip(queries, ExactSearch().find(queries, vectors, KEPT)):
+    for query, near in zip(queries, ExactSearch(vectors).find(queries, KEPT)):
         steps = count_steps(query, vectors, near.positions)
         rows.append(near.positions[sort_steps(steps, near.positions)])
     return np.array(rows), (time.process_time() - began) / len(queries)
@@ -127,11 +127,11 @@ def search(path: Path, folder: Path, queries: Float32s, exact: npt.NDArray[np.in
 
     vectors, memory = map_vectors(path, queries.shape[1]), OwnMemory()
     began = time.perf_counter()
-    index = IvfSearch([IvfIndex(folder, len(vectors), queries.shape[1], probes)])
+    index = IvfSearch(vectors, [IvfIndex(folder, len(vectors), queries.shape[1], probes)])
     opened = time.perf_counter() - began
-    list(index.find(queries[:4], vectors, KEPT))
+    list(index.find(queries[:4], KEPT))
     began, used = time.perf_counter(), time.process_time()
-    found = list(index.find(queries, vectors, KEPT))
+    found = list(index.find(queries, KEPT))
     seconds, processor = time.perf_counter() - began, time.process_time() - used
     ranked = []
     for query, near in zip(queries, found):

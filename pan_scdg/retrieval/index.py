@@ -15,6 +15,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.retrieval.bm25 import fts5, impact_build, terrier
 from pan_scdg.retrieval.bm25.fts5 import Bm25Index
 from pan_scdg.retrieval.bm25.impact import ImpactIndex
+from pan_scdg.retrieval.bm25.lexical import LexicalIndex
 from pan_scdg.retrieval.bm25.terrier import TerrierIndex
 from pan_scdg.retrieval.dense.ivf import build_ivf
 from pan_scdg.retrieval.dense.nearest import list_pieces
@@ -23,9 +24,6 @@ from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
 from pan_scdg.retrieval.document_groups import Group, compute_groups, make_actors
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.store import make_key
-
-AnyBm25 = Bm25Index | ImpactIndex | TerrierIndex
-"""The opened BM25 indexes of one engine."""
 
 
 class Part(NamedTuple):
@@ -176,7 +174,7 @@ def _build_bm25(
         impact_build.build_from_postings(found, path, stopwords)
 
 
-def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> AnyBm25:
+def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> LexicalIndex:
     """Open the BM25 indexes of all shards with the profile's engine."""
     path, *added = [folder / parts["bm25"].name for parts in shards if "bm25" in parts]
     if settings.engine == "fts5":

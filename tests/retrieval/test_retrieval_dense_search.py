@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.retrieval.dense import nearest
-from pan_scdg.retrieval.dense.nearest import bound_error, count_steps
+from pan_scdg.retrieval.dense.nearest import ExactSearch, bound_error, count_steps
 from pan_scdg.retrieval.dense.search import search_chunks, search_documents
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 
@@ -82,17 +82,17 @@ def literal_comb_sum(queries, chunks, owner, doc_ids, kept, depth) -> Ranking:
 sizes = st.integers(1, 12)
 
 
-def rank_by_maximum(queries: Vectors, *place: Any, **options: Any) -> Ranking:
+def rank_by_maximum(queries: Vectors, chunks: Any, *place: Any) -> Ranking:
     """Search for one query."""
-    return search_chunks([queries], *place, **options)[0]
+    return search_chunks([queries], ExactSearch(chunks), *place)[0]
 
 
-def rank_by_sum(queries: Vectors, *place: Any, **options: Any) -> Ranking:
-    return search_chunks([queries], *place, "combsum", **options)[0]
+def rank_by_sum(queries: Vectors, chunks: Any, *place: Any) -> Ranking:
+    return search_chunks([queries], ExactSearch(chunks), *place, "combsum")[0]
 
 
-def rank_documents(query: Vectors, *place: Any, **options: Any) -> Ranking:
-    return search_documents(query[None, :], *place, **options)[0]
+def rank_documents(query: Vectors, vectors: Any, *place: Any) -> Ranking:
+    return search_documents(query[None, :], ExactSearch(vectors), *place)[0]
 
 
 def set_plan(patch: pytest.MonkeyPatch, rows: int, block: int) -> None:
@@ -174,11 +174,11 @@ def test_several_queries_are_searched_as_each_alone() -> None:
     queries = [unit_vectors(rng, count) for count in (2, 0, 5)]
     chunks, owner = unit_vectors(rng, 40), rng.integers(9, size=40)
     doc_ids = [f"d{i}" for i in range(9)]
-    together = search_chunks(queries, chunks, owner, doc_ids, 5, 4)
+    together = search_chunks(queries, ExactSearch(chunks), owner, doc_ids, 5, 4)
     assert together == [rank_by_maximum(query, chunks, owner, doc_ids, 5, 4) for query in queries]
-    assert search_chunks([], chunks, owner, doc_ids, 5, 4) == []
+    assert search_chunks([], ExactSearch(chunks), owner, doc_ids, 5, 4) == []
     ids = [f"d{i}" for i in range(40)]
-    assert search_documents(queries[2], chunks, ids, 7) == [
+    assert search_documents(queries[2], ExactSearch(chunks), ids, 7) == [
         rank_documents(query, chunks, ids, 7) for query in queries[2]
     ]
 
@@ -192,9 +192,9 @@ path, dtype, memory = sys.argv[1], sys.argv[2], int(sys.argv[3])
 chunks = np.memmap(path, dtype, "c").reshape(-1, 32)
 queries, owner = chunks[:600].astype(np.float32), np.arange(len(chunks)) // 4
 ids = [f"d{i}" for i in range(len(chunks) // 4)]
-search_chunks([queries[:2]], chunks[:200], owner[:200], ids, 3, 5)
+search_chunks([queries[:2]], ExactSearch(chunks[:200]), owner[:200], ids, 3, 5)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-found = search_chunks([queries], chunks, owner, ids, 300, 500, search=ExactSearch(memory))
+found = search_chunks([queries], ExactSearch(chunks, memory), owner, ids, 300, 500)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, hash(tuple(found[0])))
 """
 
@@ -219,7 +219,7 @@ def test_the_memory_bound_is_kept_and_changes_nothing(tmp_path: Path, dtype: str
 def test_too_little_memory_is_the_users_error() -> None:
     vectors = np.eye(4, dtype=np.float32)
     with pytest.raises(UserError, match="^1000 bytes of memory are too few .*; .*--search-memory"):
-        list(nearest.ExactSearch(1000).find(vectors, vectors, 2))
+        list(ExactSearch(vectors, 1000).find(vectors, 2))
 
 
 @devices
@@ -297,7 +297,7 @@ def test_similarities_between_two_steps(
     doc_ids, owner = [f"d{i}" for i in rng.permutation(7)], rng.integers(7, size=c)
     with pytest.MonkeyPatch.context() as patch:
         set_plan(patch, rows, block)
-        found = search_chunks(queries, chunks, owner, doc_ids, kept, depth, search=nearest.ExactSearch(device=device))
+        found = search_chunks(queries, ExactSearch(chunks, device=device), owner, doc_ids, kept, depth)
     assert found == [literal_search(query, chunks, owner, doc_ids, kept, depth) for query in queries]
 
 
@@ -308,10 +308,8 @@ def test_more_doubles_than_are_kept(device: str) -> None:
     owner, doc_ids = rng.integers(30, size=200), [f"d{i}" for i in range(30)]
     with pytest.MonkeyPatch.context() as patch:
         set_plan(patch, 2, 9)
-        found = search_chunks([queries], chunks, owner, doc_ids, 6, 20, search=nearest.ExactSearch(device=device))[0]
-        alone = search_documents(
-            queries, chunks[:40], [f"d{-i:03}" for i in range(40)], 7, search=nearest.ExactSearch(device=device)
-        )
+        found = search_chunks([queries], ExactSearch(chunks, device=device), owner, doc_ids, 6, 20)[0]
+        alone = search_documents(queries, ExactSearch(chunks[:40], device=device), [f"d{-i:03}" for i in range(40)], 7)
     assert found == literal_search(queries, chunks, owner, doc_ids, 6, 20)
     ids = [f"d{-i:03}" for i in range(40)]
     assert alone == [literal_search([query], chunks[:40], range(40), ids, 40, 7) for query in queries]

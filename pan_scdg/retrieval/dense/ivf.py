@@ -215,13 +215,13 @@ class IvfIndex:
 
 
 class IvfSearch:
-    """The inverted files of all shards, in the order of their vectors; stands for `nearest.ExactSearch`."""
+    """A search in the inverted files of all shards, in the order of their vectors, instead of an `ExactSearch`."""
 
-    def __init__(self, shards: Sequence[IvfIndex], device: str = "cpu") -> None:
-        self.device = device
+    def __init__(self, vectors: Rows, shards: Sequence[IvfIndex], device: str = "cpu") -> None:
+        self.vectors, self.device = vectors, device
         self._shards = list(zip(accumulate((shard.count for shard in shards), initial=0), shards))
 
-    def find(self, queries: Float32s, vectors: Rows, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
+    def find(self, queries: Float32s, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
         """Yield for each query vector the ``kept`` best of the vectors in the lists that are read, by exact similarity.
 
         Each query and shard is searched alone, in one thread: no result depends on the others or on the threads.
@@ -232,6 +232,6 @@ class IvfSearch:
 
         with open_threads(load_faiss()) as threads:
             for query, positions in zip(queries, threads.map(search, queries)):
-                steps = count_steps(query, vectors, positions, self.device)
+                steps = count_steps(query, self.vectors, positions, self.device)
                 best = sort_steps(steps, positions, order)[:kept]
                 yield Nearest(positions[best], steps[best] * STEP, STEP)

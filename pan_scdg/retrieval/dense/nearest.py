@@ -72,18 +72,19 @@ class Nearest(NamedTuple):
 
 
 class ExactSearch(NamedTuple):
-    """An exact search on one device."""
+    """An exact search in unit vectors, on one device."""
 
+    vectors: Rows
+    """``[c, d]``, float16 or float32; of a memory map one block is read at a time."""
     memory: int = MEMORY
     """Bytes to use on the device; they bound the speed, not the result."""
     device: str = "cpu"
 
-    def find(self, queries: Float32s, vectors: Rows, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
+    def find(self, queries: Float32s, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
         """Yield for each query vector the ``kept`` most similar vectors.
 
         Args:
             queries: ``[s, d]``.
-            vectors: ``[c, d]``, float16 or float32; of a memory map one block is read at a time.
             kept: number of vectors to find.
             order: of vectors with equal steps the one with the smaller number here is better, ``[c]``, all different.
                 None: the earlier one.
@@ -92,37 +93,33 @@ class ExactSearch(NamedTuple):
             ValueError: shapes disagree, a value is not finite, or ``kept`` is below 1.
             UserError: ``memory`` is too small.
         """
-        if queries.shape[1:] != vectors.shape[1:]:
-            raise ValueError(f"vectors of shapes {queries.shape} and {vectors.shape} do not fit")
-        if vectors.dtype not in (np.float16, np.float32):
-            raise ValueError(f"vectors are float16 or float32, not {vectors.dtype}")
+        count, width = self.vectors.shape
+        if queries.shape[1:] != (width,):
+            raise ValueError(f"vectors of shapes {queries.shape} and {self.vectors.shape} do not fit")
+        if self.vectors.dtype not in (np.float16, np.float32):
+            raise ValueError(f"vectors are float16 or float32, not {self.vectors.dtype}")
         if kept < 1:
             raise ValueError(f"at least 1 vector must be kept, not {kept}")
-        width = queries.shape[1]
-        if plan_search(len(vectors), width, min(2 * kept, len(vectors)), self.memory)[0] < 1:
+        if plan_search(count, width, min(2 * kept, count), self.memory)[0] < 1:
             what = f"{self.memory} bytes of memory are too few to search vectors of {width} dimensions, {kept} kept"
             raise UserError(what, "give the search more memory (--search-memory)")
-        return self._find(queries, vectors, kept, 2 * kept, order)
+        return self._find(queries, kept, 2 * kept, order)
 
-    def _find(
-        self, queries: Float32s, vectors: Rows, kept: int, asked: int, order: Positions | None
-    ) -> Iterator[Nearest]:
+    def _find(self, queries: Float32s, kept: int, asked: int, order: Positions | None) -> Iterator[Nearest]:
         """Yield the best vectors from the ``asked`` largest products, or from more where these leave a doubt."""
-        asked = min(asked, len(vectors))
-        rows, block = plan_search(len(vectors), queries.shape[1], asked, self.memory)
+        asked = min(asked, len(self.vectors))
+        rows, block = plan_search(len(self.vectors), queries.shape[1], asked, self.memory)
         rows = max(1, rows)  # whatever it takes: few query vectors are searched again
         for start in range(0, len(queries), rows):
             part, found = queries[start : start + rows], list[Nearest | None]()
-            positions, scores, error = _select_top(part, vectors, asked, block, self.device)
+            positions, scores, error = _select_top(part, self.vectors, asked, block, self.device)
             for number, query in enumerate(part):
                 near = Nearest(positions[number], scores[number], error)
-                found.append(self._choose_best(query, vectors, near, kept, order))
-            more = self._find(part[[near is None for near in found]], vectors, kept, 4 * asked, order)
+                found.append(self._choose_best(query, near, kept, order))
+            more = self._find(part[[near is None for near in found]], kept, 4 * asked, order)
             yield from (next(more) if near is None else near for near in found)
 
-    def _choose_best(
-        self, query: Float32s, vectors: Rows, found: Nearest, kept: int, order: Positions | None
-    ) -> Nearest | None:
+    def _choose_best(self, query: Float32s, found: Nearest, kept: int, order: Positions | None) -> Nearest | None:
         """Return the best of the vectors that were found; None if others may be better."""
         positions, scores, error = found
         if len(scores) <= kept:
@@ -130,10 +127,10 @@ class ExactSearch(NamedTuple):
         first = len(scores) - kept
         ranked, margin = np.partition(scores, [first - 1, first]), 2 * (error + STEP)
         possible, sure = scores >= ranked[first] - margin, scores > ranked[first - 1] + margin
-        if possible.all() and len(scores) < len(vectors):
+        if possible.all() and len(scores) < len(self.vectors):
             return None
         doubtful = np.flatnonzero(possible & ~sure)
-        steps = count_steps(query, vectors, positions[doubtful], self.device)
+        steps = count_steps(query, self.vectors, positions[doubtful], self.device)
         best = sort_steps(steps, positions[doubtful], order)[: kept - int(sure.sum())]
         chosen = np.concatenate([np.flatnonzero(sure), doubtful[best]])
         return Nearest(positions[chosen], scores[chosen], error)

@@ -34,14 +34,14 @@ class DenseRoutes:
         for purpose in (name for name, part in shards[0].items() if part.manifest is not None):
             opened = [(part.name, part.manifest) for part in (parts[purpose] for parts in shards)]
             found = [open_vectors(folder / name, manifest) for name, manifest in opened if manifest is not None]
-            self._vectors[purpose] = stack_vectors(found)
-            self._searches[purpose] = ExactSearch(memory, encoder.device)
+            self._vectors[purpose] = together = stack_vectors(found)
+            self._searches[purpose] = ExactSearch(together.chunks, memory, encoder.device)
             if settings.search == "ivf":
                 lists = []
                 for parts, vectors in zip(shards, found, strict=True):
                     count, width = vectors.chunks.shape
                     lists.append(IvfIndex(folder / parts[f"{purpose}-ivf"].name, count, width, settings.probes))
-                self._searches[purpose] = IvfSearch(lists, encoder.device)
+                self._searches[purpose] = IvfSearch(together.chunks, lists, encoder.device)
 
     def search(self, route: Route, texts: Sequence[str]) -> list[Ranking]:
         """Return the ranking of each query text by one dense route.
@@ -53,8 +53,8 @@ class DenseRoutes:
         if route == "abstract":
             # each alone: a vector depends on the others of its batch
             alone = [self._encode([extract_title_abstract(text)], s.query_tokens) for text in texts]
-            index, search = self._vectors["abstracts"], self._searches["abstracts"]
-            return search_documents(np.concatenate(alone), index.chunks, index.doc_ids, s.depth, search)
+            ids = self._vectors["abstracts"].doc_ids
+            return search_documents(np.concatenate(alone), self._searches["abstracts"], ids, s.depth)
         if route == "dense-sentence":
             units = [self._encode(split_sentences(text) or [text], s.query_tokens) for text in texts]
             return self._search_chunks(units, s.kept_chunks, s.sentences)
@@ -66,9 +66,9 @@ class DenseRoutes:
     def _search_chunks(
         self, units: Sequence[Float32s], kept: int, fusion: Literal["max", "combsum"] = "max"
     ) -> list[Ranking]:
-        index, search = self._vectors["chunks"], self._searches["chunks"]
+        index = self._vectors["chunks"]
         return search_chunks(
-            units, index.chunks, index.owner, index.doc_ids, kept, self._settings.depth, fusion, search
+            units, self._searches["chunks"], index.owner, index.doc_ids, kept, self._settings.depth, fusion
         )
 
     def _encode(self, units: Sequence[str], tokens: int | None) -> Float32s:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.dense.nearest import STEP, ExactSearch, Floats, Nearest, Rows, Steps, count_steps
+from pan_scdg.retrieval.dense.nearest import STEP, ExactSearch, Floats, Nearest, Steps, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, rank_best
 
 if TYPE_CHECKING:
@@ -20,20 +20,18 @@ if TYPE_CHECKING:
 
 Integers = npt.NDArray[np.integer]
 Search: TypeAlias = "ExactSearch | IvfSearch"
-EXACT = ExactSearch()
 ABSENT = np.iinfo(np.int64).min
 """Stands for the similarity of a document that has no chunk among those kept."""
 
 
 def search_chunks(
     queries: Sequence[Floats],
-    chunks: Rows,
+    search: Search,
     owner: Integers,
     doc_ids: Sequence[str],
     kept: int,
     depth: int,
     fusion: Literal["max", "combsum"] = "max",
-    search: Search = EXACT,
 ) -> list[Ranking]:
     """Rank documents by their best chunks for the units of each query.
 
@@ -41,34 +39,33 @@ def search_chunks(
 
     Args:
         queries: for each query the unit vectors of its sentences, or of its chunks, ``[s, d]``; read as float32.
-        chunks: unit vectors of all chunks, float16 or float32 ``[c, d]``; a memory map will do.
+        search: finds the unit vectors of chunks.
         owner: for each chunk the position of its document in ``doc_ids``, ``[c]``.
         doc_ids: document ids, without repetition.
         kept: chunks kept per unit before the maximum per document, equal ones by chunk position.
         depth: documents returned, equal ones by document id.
         fusion: the maximum over the units (paper, Sentence1-Max and Full), or the sum of the similarities, min-max
             normalised for each unit (paper, sentence-level CombSUM).
-        search: finds the vectors.
 
     Raises:
         ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1.
         UserError: the memory of the search is too small.
     """
-    if len(owner) != len(chunks):
-        raise ValueError(f"{len(chunks)} chunks but {len(owner)} owners")
+    if len(owner) != len(search.vectors):
+        raise ValueError(f"{len(search.vectors)} chunks but {len(owner)} owners")
     if min(kept, depth) < 1:
         raise ValueError("kept and depth must be at least 1")
     if not queries:
         return []
     vectors, rankings = [query.astype(np.float32) for query in queries], []
-    nearest = search.find(np.concatenate(vectors), chunks, kept)
+    nearest = search.find(np.concatenate(vectors), kept)
     for query in vectors:
         found, parts = list(islice(nearest, len(query))), list[Ranking]()
         needed = _bound_needed(found if fusion == "max" else [], owner, len(doc_ids), depth)
         steps = np.full(len(doc_ids), ABSENT, np.int64)
         for vector, near in zip(query, found):
             decisive = near.positions[near.scores + near.error >= needed[owner[near.positions]]]
-            np.maximum.at(steps, owner[decisive], count_steps(vector, chunks, decisive, search.device))
+            np.maximum.at(steps, owner[decisive], count_steps(vector, search.vectors, decisive, search.device))
             if fusion == "combsum":
                 parts.append(_list_present(steps, doc_ids))
                 steps.fill(ABSENT)
@@ -79,30 +76,27 @@ def search_chunks(
     return rankings
 
 
-def search_documents(
-    queries: Floats, vectors: Rows, doc_ids: Sequence[str], depth: int, search: Search = EXACT
-) -> list[Ranking]:
+def search_documents(queries: Floats, search: Search, doc_ids: Sequence[str], depth: int) -> list[Ranking]:
     """Rank documents for each query by the similarity of their one vector with its own (paper, Linq-Abstract).
 
     Args:
         queries: one unit vector a query, ``[q, d]``; read as float32.
-        vectors: unit vectors, float16 or float32 ``[n, d]``; a memory map will do.
+        search: finds the unit vectors of documents.
         doc_ids: ``n`` document ids, without repetition.
         depth: documents returned, equal ones by document id.
-        search: finds the vectors.
 
     Raises:
         ValueError: shapes disagree, a value is not finite, or ``depth`` is below 1.
         UserError: the memory of the search is too small.
     """
-    if len(vectors) != len(doc_ids):
-        raise ValueError(f"{len(vectors)} vectors but {len(doc_ids)} document ids")
+    if len(search.vectors) != len(doc_ids):
+        raise ValueError(f"{len(search.vectors)} vectors but {len(doc_ids)} document ids")
     queries = queries.astype(np.float32)
     order = np.empty(len(doc_ids), np.int64)
     order[sorted(range(len(doc_ids)), key=doc_ids.__getitem__)] = np.arange(len(doc_ids))
     rankings = []
-    for vector, found in zip(queries, search.find(queries, vectors, depth, order)):
-        steps = count_steps(vector, vectors, found.positions, search.device)
+    for vector, found in zip(queries, search.find(queries, depth, order)):
+        steps = count_steps(vector, search.vectors, found.positions, search.device)
         rankings.append(rank_best({doc_ids[i]: _to_score(s) for i, s in zip(found.positions, steps)}, depth))
     return rankings
 
