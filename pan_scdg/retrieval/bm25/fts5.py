@@ -43,7 +43,6 @@ def build_index(documents: Iterable["Document"], folder: Path, grown_from: Path 
 
     Raises:
         UserError: this Python's SQLite has no FTS5, or the index cannot be written.
-        ValueError: a document id is repeated.
     """
     need_fts5()
     count = 0
@@ -52,15 +51,8 @@ def build_index(documents: Iterable["Document"], folder: Path, grown_from: Path 
             with Bm25Index(grown_from, Bm25Settings()) as known:  # finds damage
                 count = known.count
             shutil.copyfile(grown_from / DATABASE, part / DATABASE)
-        try:
-            with closing(sqlite3.connect(part / DATABASE, isolation_level=None)) as connection:
-                count = _fill(connection, documents, count)
-        except sqlite3.OperationalError as e:
-            raise UserError(
-                f"the search index cannot be written: {e}",
-                "check that its folder is writable and has free space",
-                folder,
-            ) from e
+        with closing(sqlite3.connect(part / DATABASE, isolation_level=None)) as connection:
+            count = _fill(connection, documents, count)
         with (part / DATABASE).open("rb+") as file:
             os.fsync(file.fileno())
         write_seal(part, "fts5", VERSION, count)
@@ -75,10 +67,7 @@ def _fill(connection: sqlite3.Connection, documents: Iterable["Document"], count
     if not count:
         _create(connection)
     for document in documents:
-        try:
-            connection.execute("INSERT INTO documents VALUES (?, ?)", (count, document.doc_id))
-        except sqlite3.IntegrityError as e:
-            raise ValueError(f"document {document.doc_id!r} comes twice") from e
+        connection.execute("INSERT INTO documents VALUES (?, ?)", (count, document.doc_id))
         connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (count, document.text))
         count += 1
     connection.execute("COMMIT")

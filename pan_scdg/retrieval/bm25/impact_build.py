@@ -52,7 +52,6 @@ def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozen
 
     Raises:
         UserError: Terrier's jar, whose stopwords are needed, is missing, or the index cannot be written.
-        ValueError: a document id comes twice.
     """
     stopwords = find_stopwords() if stopwords is None else stopwords
     pipeline, rest = TermPipeline(stopwords), iter(documents)
@@ -91,21 +90,18 @@ def build_from_postings(groups: Iterable[tuple[list[str], Postings]], folder: Pa
 
 def _store_postings(groups: Iterable[tuple[list[str], Postings]], path: Path) -> tuple[list[str], Array, list[str]]:
     """Write the postings in the order of the stream; return ids and lengths of the documents, and the terms."""
-    doc_ids: dict[str, None] = {}
+    doc_ids: list[str] = []
     terms: dict[str, int] = {}
     lengths = array("q")
     with path.open("xb") as file:
         for ids, found in groups:
-            for doc_id in ids:
-                if doc_id in doc_ids:
-                    raise ValueError(f"document {doc_id!r} comes twice")
-                doc_ids[doc_id] = None
             places = np.array([terms.setdefault(term, len(terms)) for term in found.terms], np.uint32)
             owners = np.repeat(np.arange(len(ids)), found.sizes)
             postings = places[found.rows], owners + len(lengths), found.counts
             np.stack(postings, axis=1).astype(np.uint32).tofile(file)
+            doc_ids += ids
             lengths.extend(np.bincount(owners, found.counts, len(ids)).astype(np.int64).tolist())
-    return list(doc_ids), np.array(lengths, np.int64), list(terms)
+    return doc_ids, np.array(lengths, np.int64), list(terms)
 
 
 def _read_postings(folder: Path) -> Iterator[Array]:

@@ -35,13 +35,12 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
 
     Raises:
         UserError: Terrier cannot be started, or the index cannot be written.
-        ValueError: a document id is repeated.
     """
     pt = start_terrier()
     with stage_folder(folder) as part:
         (part / INDEX).mkdir()
         feed = _Feed(documents)
-        terms = _index(pt, feed, part / INDEX) if feed.first is not None else 0  # Terrier cannot index nothing
+        terms = _index(pt, feed, part / INDEX)
         lines = "".join(json.dumps(doc_id) + "\n" for doc_id in feed.doc_ids)
         (part / DOC_IDS).write_text(lines, encoding="ascii")
         write_seal(part, "terrier", TERRIER, len(feed.doc_ids), terms)
@@ -53,21 +52,14 @@ class _Feed:
     def __init__(self, documents: Iterable["Document"]) -> None:
         self.doc_ids: list[str] = []
         self.failure: BaseException | None = None
-        self._documents = iter(documents)
-        self.first = next(self._documents, None)
+        self._documents = documents
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         """Yield the documents, named by their positions in the stream, which are Terrier's own ids."""
         try:
-            seen: set[str] = set()
-            document = self.first
-            while document is not None:
-                if document.doc_id in seen:
-                    raise ValueError(f"document {document.doc_id!r} comes twice")
-                seen.add(document.doc_id)
+            for number, document in enumerate(self._documents):
                 self.doc_ids.append(document.doc_id)
-                yield {"docno": str(len(self.doc_ids) - 1), "text": document.text}
-                document = next(self._documents, None)
+                yield {"docno": str(number), "text": document.text}
         except BaseException as e:
             self.failure = e
 
