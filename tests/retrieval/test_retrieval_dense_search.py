@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pan_scdg.errors import UserError
 from pan_scdg.retrieval.dense import nearest
 from pan_scdg.retrieval.dense.nearest import ExactSearch, bound_error, count_steps
-from pan_scdg.retrieval.dense.search import search_chunks, search_documents
+from pan_scdg.retrieval.dense.search import order_by_id, search_chunks
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 
 fuzzy = settings(max_examples=50, deadline=None)
@@ -91,8 +91,10 @@ def rank_by_sum(queries: Vectors, chunks: Any, *place: Any) -> Ranking:
     return search_chunks([queries], ExactSearch(chunks), *place, "combsum")[0]
 
 
-def rank_documents(query: Vectors, vectors: Any, *place: Any) -> Ranking:
-    return search_documents(query[None, :], ExactSearch(vectors), *place)[0]
+def rank_documents(query: Vectors, vectors: Any, doc_ids: list[str], depth: int, device: str = "cpu") -> Ranking:
+    """Search for one vector in one vector a document."""
+    search, owner = ExactSearch(vectors, device=device), np.arange(len(doc_ids))
+    return search_chunks([query[None, :]], search, owner, doc_ids, depth, depth, order=order_by_id(doc_ids))[0]
 
 
 def set_plan(patch: pytest.MonkeyPatch, rows: int, block: int) -> None:
@@ -177,10 +179,6 @@ def test_several_queries_are_searched_as_each_alone() -> None:
     together = search_chunks(queries, ExactSearch(chunks), owner, doc_ids, 5, 4)
     assert together == [rank_by_maximum(query, chunks, owner, doc_ids, 5, 4) for query in queries]
     assert search_chunks([], ExactSearch(chunks), owner, doc_ids, 5, 4) == []
-    ids = [f"d{i}" for i in range(40)]
-    assert search_documents(queries[2], ExactSearch(chunks), ids, 7) == [
-        rank_documents(query, chunks, ids, 7) for query in queries[2]
-    ]
 
 
 MEASURE = """
@@ -278,7 +276,7 @@ def test_misuse_is_refused() -> None:
         rank_by_maximum(query, two * np.inf, np.array([0, 0]), ["a"], 1, 1)
     with pytest.raises(ValueError, match="float16 or float32"):
         rank_by_maximum(query, two.astype(np.float64), np.array([0, 0]), ["a"], 1, 1)
-    with pytest.raises(ValueError, match="document ids"):
+    with pytest.raises(ValueError, match="owners"):
         rank_documents(query[0], two, ["a"], 1)
     with pytest.raises(ValueError, match="at least 1"):
         rank_by_maximum(query, two, np.array([0, 0]), ["a"], 0, 1)
@@ -309,7 +307,7 @@ def test_more_doubles_than_are_kept(device: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_plan(patch, 2, 9)
         found = search_chunks([queries], ExactSearch(chunks, device=device), owner, doc_ids, 6, 20)[0]
-        alone = search_documents(queries, ExactSearch(chunks[:40], device=device), [f"d{-i:03}" for i in range(40)], 7)
+        ids = [f"d{-i:03}" for i in range(40)]
+        alone = [rank_documents(query, chunks[:40], ids, 7, device) for query in queries]
     assert found == literal_search(queries, chunks, owner, doc_ids, 6, 20)
-    ids = [f"d{-i:03}" for i in range(40)]
     assert alone == [literal_search([query], chunks[:40], range(40), ids, 40, 7) for query in queries]

@@ -13,7 +13,7 @@ from pan_scdg.retrieval.bm25.impact import ImpactIndex
 from pan_scdg.retrieval.bm25.impact_build import build_index
 from pan_scdg.retrieval.dense.ivf import LISTS, IvfIndex, IvfSearch, build_ivf
 from pan_scdg.retrieval.dense.nearest import ExactSearch, Stacked
-from pan_scdg.retrieval.dense.search import search_chunks, search_documents
+from pan_scdg.retrieval.dense.search import order_by_id, search_chunks
 
 WORDS = [f"w{a}{b}" for a in "abcdfgkm" for b in range(6)]
 WEIGHTS = [1 / (rank + 1) for rank in range(len(WORDS))]
@@ -72,7 +72,8 @@ def test_dense_search_in_shards_is_the_search_in_all(cuts: tuple[int, ...]) -> N
     for fusion in ("max", "combsum"):
         place = owner, ids[:100], 20, 15, fusion
         assert search_chunks(queries, stacked, *place) == search_chunks(queries, whole, *place)
-    assert search_documents(queries[0], stacked, ids, 20) == search_documents(queries[0], whole, ids, 20)
+    alone, place = list(queries[0][:, None]), (np.arange(300), ids, 20, 20, "max", order_by_id(ids))
+    assert search_chunks(alone, stacked, *place) == search_chunks(alone, whole, *place)
 
 
 @pytest.fixture(scope="module")

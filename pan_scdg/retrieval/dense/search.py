@@ -1,8 +1,8 @@
-"""Exact search with unit vectors: units of a query in the chunks of documents, or one vector in one vector a document.
+"""Rank documents by the similarities of their vectors with those of the units of a query.
 
 Similarities are exact inner products in steps of 1e-6 (`nearest`), so rankings are functions of the vectors alone.
 The routes differ in what is encoded and how many chunks are kept: ``dense-full`` searches with chunks of the query,
-``dense-sentence`` with its sentences, both with `search_chunks`.
+``dense-sentence`` with its sentences, ``abstract`` with one vector in one vector a document.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.dense.nearest import STEP, ExactSearch, Floats, Nearest, Steps, count_steps
+from pan_scdg.retrieval.dense.nearest import STEP, ExactSearch, Floats, Nearest, Positions, Steps, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, rank_best
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def search_chunks(
     kept: int,
     depth: int,
     fusion: Literal["max", "combsum"] = "max",
+    order: Positions | None = None,
 ) -> list[Ranking]:
     """Rank documents by their best chunks for the units of each query.
 
@@ -42,10 +43,11 @@ def search_chunks(
         search: finds the unit vectors of chunks.
         owner: for each chunk the position of its document in ``doc_ids``, ``[c]``.
         doc_ids: document ids, without repetition.
-        kept: chunks kept per unit before the maximum per document, equal ones by chunk position.
+        kept: chunks kept per unit before the maximum per document.
         depth: documents returned, equal ones by document id.
         fusion: the maximum over the units (paper, Sentence1-Max and Full), or the sum of the similarities, min-max
             normalised for each unit (paper, sentence-level CombSUM).
+        order: of equal chunks the one with the smaller number here is kept, ``[c]``. None: the earlier one.
 
     Raises:
         ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1.
@@ -58,7 +60,7 @@ def search_chunks(
     if not queries:
         return []
     vectors, rankings = [query.astype(np.float32) for query in queries], []
-    nearest = search.find(np.concatenate(vectors), kept)
+    nearest = search.find(np.concatenate(vectors), kept, order)
     for query in vectors:
         found, parts = list(islice(nearest, len(query))), list[Ranking]()
         needed = _bound_needed(found if fusion == "max" else [], owner, len(doc_ids), depth)
@@ -67,38 +69,20 @@ def search_chunks(
             decisive = near.positions[near.scores + near.error >= needed[owner[near.positions]]]
             np.maximum.at(steps, owner[decisive], count_steps(vector, search.vectors, decisive, search.device))
             if fusion == "combsum":
-                parts.append(_list_present(steps, doc_ids))
+                parts.append([Ranked(*scored) for scored in _score_found(steps, doc_ids).items()])
                 steps.fill(ABSENT)
         if fusion == "combsum":
             rankings.append(fuse_by_comb_sum(parts, depth))
         else:
-            rankings.append(rank_best(dict(_list_present(steps, doc_ids)), depth))
+            rankings.append(rank_best(_score_found(steps, doc_ids), depth))
     return rankings
 
 
-def search_documents(queries: Floats, search: Search, doc_ids: Sequence[str], depth: int) -> list[Ranking]:
-    """Rank documents for each query by the similarity of their one vector with its own (paper, Linq-Abstract).
-
-    Args:
-        queries: one unit vector a query, ``[q, d]``; read as float32.
-        search: finds the unit vectors of documents.
-        doc_ids: ``n`` document ids, without repetition.
-        depth: documents returned, equal ones by document id.
-
-    Raises:
-        ValueError: shapes disagree, a value is not finite, or ``depth`` is below 1.
-        UserError: the memory of the search is too small.
-    """
-    if len(search.vectors) != len(doc_ids):
-        raise ValueError(f"{len(search.vectors)} vectors but {len(doc_ids)} document ids")
-    queries = queries.astype(np.float32)
+def order_by_id(doc_ids: Sequence[str]) -> Positions:
+    """Return the place of each document in the order of the ids, ``[n]``."""
     order = np.empty(len(doc_ids), np.int64)
     order[sorted(range(len(doc_ids)), key=doc_ids.__getitem__)] = np.arange(len(doc_ids))
-    rankings = []
-    for vector, found in zip(queries, search.find(queries, depth, order)):
-        steps = count_steps(vector, search.vectors, found.positions, search.device)
-        rankings.append(rank_best({doc_ids[i]: _to_score(s) for i, s in zip(found.positions, steps)}, depth))
-    return rankings
+    return order
 
 
 def _bound_needed(found: Sequence[Nearest], owner: Integers, documents: int, depth: int) -> npt.NDArray[np.float64]:
@@ -115,11 +99,7 @@ def _bound_needed(found: Sequence[Nearest], owner: Integers, documents: int, dep
     return least
 
 
-def _list_present(steps: Steps, doc_ids: Sequence[str]) -> Ranking:
-    """Return the documents that are not ``ABSENT`` with their similarities, in the order of ``doc_ids``."""
-    return [Ranked(doc_ids[int(i)], _to_score(steps[i])) for i in np.flatnonzero(steps > ABSENT)]
-
-
-def _to_score(steps: np.int64) -> float:
-    """Return a similarity as a decimal number."""
-    return round(int(steps) * STEP, 6)
+def _score_found(steps: Steps, doc_ids: Sequence[str]) -> dict[str, float]:
+    """Return the similarities of the documents that are not ``ABSENT``."""
+    found = np.flatnonzero(steps > ABSENT)
+    return {doc_ids[i]: round(s * STEP, 6) for i, s in zip(found.tolist(), steps[found].tolist())}
