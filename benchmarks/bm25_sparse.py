@@ -17,7 +17,7 @@ from scipy import sparse
 
 from benchmarks.corpus import generate, queries
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.bm25.impact import MARGIN, ImpactIndex, _find_in, sort_best
+from pan_scdg.retrieval.bm25.impact import MARGIN, ImpactIndex, _find_in
 from pan_scdg.retrieval.bm25.impact_build import build_index
 from pan_scdg.retrieval.bm25.terrier_formula import K1, compute_idf, order_terms, round_to_steps
 from pan_scdg.retrieval.bm25.terrier_terms import pick_rarest
@@ -61,8 +61,9 @@ class SparseIndex:
                 kept = scores >= np.partition(scores, cut)[cut] - MARGIN
                 docs, scores = docs[kept], scores[kept]
             if len(docs):
-                best, _ = sort_best(index._numbers[docs], round_to_steps(scores), self._settings.depth)
-                rankings.append(best)
+                numbers = index._numbers[docs]
+                best = np.lexsort((numbers, -round_to_steps(scores)))[: self._settings.depth]
+                rankings.append(numbers[best])
         return index._fuse(rankings)
 
 

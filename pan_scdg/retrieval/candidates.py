@@ -23,6 +23,7 @@ from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
 from pan_scdg.retrieval.catalogue import ReadyIndex
+from pan_scdg.retrieval.dense.nearest import MEMORY
 from pan_scdg.retrieval.dense.routes import DenseRoutes
 from pan_scdg.retrieval.index import Part, build_indexes, join_digests, list_parts, list_shards, open_bm25
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
@@ -30,10 +31,6 @@ from pan_scdg.store import Store, make_key
 
 QUERIES_A_GROUP = 16
 """Queries that are searched together; results do not depend on it."""
-SEARCH_MEMORY = 1 << 30
-"""Bytes that a dense search may use, unless the user says otherwise."""
-
-
 RankedPair = Annotated[tuple[str, float], Strict(False)]
 _RANKED = TypeAdapter(list[RankedPair], config=EXACT)
 
@@ -69,7 +66,7 @@ def find_candidates(
     encoder: Encoder | None,
     store: Store,
     index: ReadyIndex | None = None,
-    memory: int = SEARCH_MEMORY,
+    memory: int = MEMORY,
     cluster: Cluster | None = None,
 ) -> dict[str, FirstStage]:
     """Return the candidates of every query.
@@ -82,20 +79,19 @@ def find_candidates(
         store: rankings are stored here, and indexes in its folder.
         index: what `catalogue.check_index` returned; the folder is only read. None: indexes are built in the
             store's folder.
-        memory: bytes that a dense search may use.
+        memory: bytes that a dense search may use on the device.
         cluster: encodes the documents, if it has several devices.
 
     Raises:
         UserError: an index cannot be built or opened.
     """
-    corpora = [corpus.digest] if index is None else index.corpora
+    folder, corpora = (store.folder, [corpus.digest]) if index is None else index
     parts = list_parts(settings, encoder, join_digests(corpora))
     keys = {q.query_id: _make_route_keys(q, settings, parts) for q in queries}
     todo = {
         q.text: q for q in queries if any(store.get(key) is None for key in keys[q.query_id].values())
     }  # texts once
     if todo:
-        folder = store.folder if index is None else index.folder
         if index is None:
             build_indexes(corpus, folder, parts, encoder, settings.dense, cluster)
         with Progress("first stage", len(todo)) as progress:

@@ -137,7 +137,9 @@ class ImpactIndex(LexicalIndex):
         if len(docs) > self._settings.depth:
             cut = len(docs) - self._settings.depth
             docs = docs[scores[docs] >= np.partition(scores[docs], cut)[cut] - MARGIN]
-        return sort_best(self._numbers[docs], round_to_steps(scores[docs]), self._settings.depth)
+        numbers, steps = self._numbers[docs], round_to_steps(scores[docs])
+        best = np.lexsort((numbers, -steps))[: self._settings.depth]
+        return numbers[best], steps[best]
 
     def _count_documents(self, unit: Iterable[str], places: list[dict[str, int]]) -> dict[str, int]:
         """Return the number of documents, over all shards, that contain each indexed term of a unit."""
@@ -206,16 +208,6 @@ def _add_terms(
             doc, count = docs[p], counts[p]
             scores[doc] += weights[t] * (k * count / (norms[doc] + count))
             found[doc] = True
-
-
-def sort_best(docs: Docs, steps: Docs, depth: int) -> tuple[Docs, Docs]:
-    """Return the ``depth`` best documents and their scores, equal ones in the order of their numbers."""
-    if not len(docs) or int(np.abs(steps).max()) * (count := int(docs.max()) + 1) >= 1 << 62:
-        order = np.lexsort((docs, -steps))[:depth]
-        return docs[order], steps[order]
-    # Both in one integer: sorting one array is several times faster than sorting by two.
-    keys = np.sort(docs - steps * count)[:depth]
-    return keys % count, -(keys // count)
 
 
 def sum_exactly(owners: Docs, values: npt.NDArray[np.float64], count: int, most: int) -> npt.NDArray[np.float64]:

@@ -147,19 +147,17 @@ class VectorWriter(contextlib.AbstractContextManager["VectorWriter"]):
             UserError: a whole group is damaged.
         """
         width, path = 2 * self.manifest.dimension, self.folder / VECTORS
-        available = path.stat().st_size // width
-        end = documents = rows = read = 0
-        whole: list[Group] = []
+        available, rows, whole = path.stat().st_size // width, 0, list[Group]()
         for group in read_groups(self.folder / DOCUMENTS, self.manifest):
             if rows + group.rows > available:
                 break
-            end, read, documents, rows = group.end, group.read, documents + len(group.documents), rows + group.rows
+            rows += group.rows
             whole.append(group)
         with open_own(path) as file:
             verify_vectors(file, path, whole, width)
-        self._documents.truncate(end)
+        self._documents.truncate(whole[-1].end if whole else 0)
         self._vectors.truncate(rows * width)
-        return documents, read
+        return sum(len(group.documents) for group in whole), whole[-1].read if whole else 0
 
     def close(self) -> None:
         """Close the files and release the lock."""
