@@ -157,17 +157,17 @@ def index_corpus(
     corpora = [shard.corpus for shard in shards]
     number = corpora.index(corpus.digest)
     parts = list_shards(settings, encoder, corpora)[number]
-    # fts5 keeps all documents in one index, which the new one takes the place of
-    before = list_shards(settings, encoder, corpora[:-1])[-1] if number else {}
-    replaced = before.get("bm25") if "bm25" in parts and settings.bm25.engine == "fts5" else None
-    if replaced is not None and not {replaced.name, parts["bm25"].name} & known.indexes.keys():
-        what = f"has no index {replaced.kind} of the documents that were there before"
-        raise UserError(what, "make an index of all documents in another folder", folder)
-    grown_from = None if replaced is None else folder / replaced.name
-    indexes = {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
-    kept = {name: entry for name, entry in known.indexes.items() if replaced is None or name != replaced.name}
-    grown = Catalogue(shards=shards, indexes={**kept, **indexes})
-    text = _to_text(grown, folder)
+    indexes, grown_from = dict(known.indexes), None
+    if number and "bm25" in parts and settings.bm25.engine == "fts5":
+        # it keeps all documents in one index, which the new one takes the place of
+        former = list_shards(settings, encoder, corpora[:-1])[-1]["bm25"]
+        if not {former.name, parts["bm25"].name} & indexes.keys():
+            what = f"has no index {former.kind} of the documents that were there before"
+            raise UserError(what, "make an index of all documents in another folder", folder)
+        indexes.pop(former.name, None)
+        grown_from = folder / former.name
+    indexes |= {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
+    text = _to_text(Catalogue(shards=shards, indexes=indexes), folder)
     if len(shards) > len(known.shards):
         ids = "".join(f"{json.dumps(doc_id)}\n" for doc_id in corpus.ids)
         write_atomically(folder / shards[-1].ids, ids)
@@ -175,8 +175,8 @@ def index_corpus(
         write_catalogue(folder, Catalogue(shards=shards, indexes={}))
     build_indexes(corpus, folder, parts, encoder, settings.dense, cluster, grown_from)
     write_atomically(folder / CATALOGUE, text)
-    if replaced is not None:
-        shutil.rmtree(folder / replaced.name, ignore_errors=True)
+    if grown_from is not None:
+        shutil.rmtree(grown_from, ignore_errors=True)
     return [f"{part.kind}: {folder / part.name}" for part in parts.values()]
 
 

@@ -98,7 +98,7 @@ def _store_postings(groups: Iterable[tuple[list[str], Postings]], path: Path) ->
             places = np.array([terms.setdefault(term, len(terms)) for term in found.terms], np.uint32)
             owners = np.repeat(np.arange(len(ids)), found.sizes)
             postings = places[found.rows], owners + len(lengths), found.counts
-            np.stack(postings, axis=1).astype(np.uint32).tofile(file)
+            file.write(np.stack(postings, axis=1).astype(np.uint32).tobytes())
             doc_ids += ids
             lengths.extend(np.bincount(owners, found.counts, len(ids)).astype(np.int64).tolist())
     return doc_ids, np.array(lengths, np.int64), list(terms)
