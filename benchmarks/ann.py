@@ -95,15 +95,14 @@ def draw_queries(vectors: npt.NDArray[np.float16], real: Float32s, count: int) -
 
 def search_exactly(path: Path, queries: Float32s) -> tuple[npt.NDArray[np.int64], float]:
     """Return the positions of the best vectors of each query, best first, and the processor seconds of a query."""
-    from pan_scdg.retrieval.dense.nearest import ExactSearch, select_best
-    from pan_scdg.retrieval.dense.similarity import count_steps
+    from pan_scdg.retrieval.dense.nearest import ExactSearch, count_steps, sort_steps
 
     vectors = map_vectors(path, queries.shape[1])
     began = time.process_time()
     rows = []
-    for query, near in zip(queries, ExactSearch().find(queries, vectors, KEPT)):
-        places = select_best(query, vectors, near, KEPT).positions
-        rows.append(places[np.lexsort((places, -count_steps(query[None], vectors, places)[0]))])
+    for query, near in zip(queries, ExactSearch(vectors).find(queries, KEPT)):
+        steps = count_steps(query, vectors, near.positions)
+        rows.append(near.positions[sort_steps(steps, near.positions)])
     return np.array(rows), (time.process_time() - began) / len(queries)
 
 
@@ -124,20 +123,20 @@ def build(path: Path, folder: Path, width: int, lists: int | None) -> dict[str, 
 def search(path: Path, folder: Path, queries: Float32s, exact: npt.NDArray[np.int64], probes: int) -> dict[str, Any]:
     """Search with one number of probes; return recall, seconds and peak memory."""
     from pan_scdg.retrieval.dense.ivf import IvfIndex, IvfSearch
-    from pan_scdg.retrieval.dense.similarity import count_steps
+    from pan_scdg.retrieval.dense.nearest import count_steps, sort_steps
 
     vectors, memory = map_vectors(path, queries.shape[1]), OwnMemory()
     began = time.perf_counter()
-    index = IvfSearch([IvfIndex(folder, len(vectors), queries.shape[1], probes)])
+    index = IvfSearch(vectors, [IvfIndex(folder, len(vectors), queries.shape[1], probes)])
     opened = time.perf_counter() - began
-    list(index.find(queries[:4], vectors, KEPT))
+    list(index.find(queries[:4], KEPT))
     began, used = time.perf_counter(), time.process_time()
-    found = list(index.find(queries, vectors, KEPT))
+    found = list(index.find(queries, KEPT))
     seconds, processor = time.perf_counter() - began, time.process_time() - used
     ranked = []
     for query, near in zip(queries, found):
-        steps = count_steps(query[None], vectors, near.positions)[0]
-        ranked.append(near.positions[np.lexsort((near.positions, -steps))])
+        steps = count_steps(query, vectors, near.positions)
+        ranked.append(near.positions[sort_steps(steps, near.positions)])
     result: dict[str, Any] = {"probes": probes}
     for depth in DEPTHS:
         each = [len(np.intersect1d(own[:depth], best[:depth])) / depth for own, best in zip(ranked, exact)]

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from benchmarks.corpus import generate, queries
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.bm25.impact import MARGIN, ImpactIndex, sort_best
+from pan_scdg.retrieval.bm25.impact import MARGIN, ImpactIndex, _find_in
 from pan_scdg.retrieval.bm25.impact_build import build_index
 from pan_scdg.retrieval.bm25.terrier_formula import K1, compute_idf, order_terms, round_to_steps
 from pan_scdg.retrieval.bm25.terrier_terms import pick_rarest
@@ -42,7 +42,7 @@ class SparseIndex:
         """Rank documents for a query, as ``ImpactIndex.search_sentences`` does."""
         index = self._index
         units = [index._pipeline.count_terms(sentence) for sentence in split_sentences(text)]
-        places = index._find_places(set().union(*units))
+        places = [_find_in(index._shards[0].arrays["terms"], sorted(set().union(*units)))]
         columns, ends = list[int](), [0]
         for unit in units:
             sizes = index._count_documents(unit, places)
@@ -61,8 +61,9 @@ class SparseIndex:
                 kept = scores >= np.partition(scores, cut)[cut] - MARGIN
                 docs, scores = docs[kept], scores[kept]
             if len(docs):
-                best, _ = sort_best(index._numbers[docs], round_to_steps(scores), self._settings.depth)
-                rankings.append(best)
+                numbers = index._numbers[docs]
+                best = np.lexsort((numbers, -round_to_steps(scores)))[: self._settings.depth]
+                rankings.append(numbers[best])
         return index._fuse(rankings)
 
 

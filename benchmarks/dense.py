@@ -50,7 +50,7 @@ def ours(queries: Float32s, path: Path, memory: int) -> Ranking:
     """Documents of eight chunks ranked by our search."""
     vectors = mapped(path, queries.shape[1])
     owner = np.arange(len(vectors)) // CHUNKS_A_DOCUMENT
-    return search_chunks([queries], vectors, owner, _doc_ids(len(vectors)), KEPT, DEPTH, search=ExactSearch(memory))[0]
+    return search_chunks([queries], ExactSearch(vectors, memory), owner, _doc_ids(len(vectors)), KEPT, DEPTH)[0]
 
 
 def reference(queries: Float32s, vectors: Float32s) -> npt.NDArray[np.int64]:

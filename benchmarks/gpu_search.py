@@ -44,7 +44,7 @@ class Search(NamedTuple):
     def _search(self, queries: list[Float32s], vectors: npt.NDArray[np.float16], device: str) -> list[Ranking]:
         owner = np.arange(len(vectors)) // CHUNKS_A_DOCUMENT
         doc_ids = [f"d{i:07}" for i in range(-(-len(vectors) // CHUNKS_A_DOCUMENT))]
-        return dense.search_chunks(queries, vectors, owner, doc_ids, KEPT, DEPTH, search=ExactSearch(MEMORY, device))
+        return dense.search_chunks(queries, ExactSearch(vectors, MEMORY, device), owner, doc_ids, KEPT, DEPTH)
 
 
 def measure_rows(shape: str, device: str) -> Iterator[Row]:

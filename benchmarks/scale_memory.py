@@ -6,20 +6,20 @@ The functions of a run make what it keeps, from drawn numbers; the bytes are tho
 import json
 import tempfile
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pan_scdg.profile import load_profile
-from pan_scdg.retrieval.bm25.impact_build import Block, _merge
-from pan_scdg.retrieval.bm25.terrier_terms import LONGEST
+from pan_scdg.retrieval.bm25.impact_build import Postings, build_from_postings
 from pan_scdg.retrieval.candidates import FirstStage, fuse, parse_ranking
 from pan_scdg.scdg.aggregation import choose_aggregate, compute_statistics, list_stored
 from pan_scdg.store import make_key
 
 QUERIES, DEPTH, DOCUMENTS, SEED = 50, 1000, 2000, 20261124
-BLOCKS, TERMS = 40, 50_000
+POSTINGS, DOCUMENT_TERMS, TERMS = 2_000_000, 500, (100_000, 2_000_000)
 
 
 def measure_candidates() -> None:
@@ -51,32 +51,28 @@ def measure_candidates() -> None:
     print(f"{(both - rankings) / count:.0f} for statistics, keys and names")
 
 
-def measure_vocabularies(new: float) -> None:
-    """Print the most bytes for each term of each block while BM25 blocks are merged.
+def measure_terms() -> None:
+    """Print the bytes for each term while an index of BM25 is built: two indexes of equally many postings."""
+    peaks = []
+    for terms in TERMS:
+        groups = draw_postings(terms)
+        with tempfile.TemporaryDirectory() as folder:
+            tracemalloc.start()
+            build_from_postings(groups, Path(folder, "index"), frozenset())
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    each = (peaks[1] - peaks[0]) / (TERMS[1] - TERMS[0])
+    print(f"{POSTINGS} postings of {TERMS[0]} or {TERMS[1]} terms: {each:.0f} bytes a term")
 
-    Args:
-        new: share of the terms of a block that no other block has.
-    """
-    rng, blocks = np.random.default_rng(SEED), []
-    common = rng.integers(10**9, size=TERMS).astype(f"S{LONGEST}")
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(BLOCKS):
-            listed = np.empty(TERMS, [("term", f"S{LONGEST}"), ("size", "i8")])
-            own = (number * TERMS + np.arange(int(TERMS * new)) + 10**10).astype(f"S{LONGEST}")
-            listed["term"], listed["size"] = np.sort(np.concatenate([own, common[len(own) :]])), 1
-            blocks.append(Block(Path(folder, f"{number}.terms.npy"), Path(folder, f"{number}.postings.npy")))
-            np.save(blocks[-1].terms, listed)
-            np.save(blocks[-1].postings, np.stack([np.full(TERMS, number, np.uint32), np.ones(TERMS, np.uint32)]))
-        del listed, own, common
-        tracemalloc.start()
-        _merge(blocks, [f"{number:03}" for number in range(BLOCKS)], np.full(BLOCKS, TERMS, np.int64), Path(folder))
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    each = peak / (BLOCKS * TERMS)
-    print(f"{BLOCKS} blocks of {TERMS} terms, {new:.0%} of them in no other: {each:.0f} bytes a term")
+
+def draw_postings(terms: int) -> Iterator[tuple[list[str], Postings]]:
+    """Yield documents whose terms follow each other in the vocabulary, again from its start after its end."""
+    ones, rows = np.ones(DOCUMENT_TERMS, np.uint32), np.arange(DOCUMENT_TERMS, dtype=np.uint32)
+    for start in range(0, POSTINGS, DOCUMENT_TERMS):
+        own = [f"term{(start + row) % terms}" for row in range(DOCUMENT_TERMS)]
+        yield [f"{start:09}"], Postings(own, rows, ones, np.array([DOCUMENT_TERMS]))
 
 
 if __name__ == "__main__":
     measure_candidates()
-    for share in (0.0, 0.2, 1.0):
-        measure_vocabularies(share)
+    measure_terms()

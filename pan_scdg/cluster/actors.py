@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-from pan_scdg.cluster.actor import Actor, Item, Orders, Place, Result
-from pan_scdg.cluster.references import Lost, get_value
+from pan_scdg.cluster.actor import Actor, Item, Lost, Orders, Place, Result, get_value
 from pan_scdg.cluster.session import Cluster, Node, list_versions, unwrap_signals
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.logs import say

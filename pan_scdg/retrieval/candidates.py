@@ -1,7 +1,7 @@
 """First stage of source retrieval: run the routes of a profile, fuse and store them (paper, first-stage PAN26)."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -23,6 +23,7 @@ from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
 from pan_scdg.retrieval.catalogue import ReadyIndex
+from pan_scdg.retrieval.dense.nearest import MEMORY
 from pan_scdg.retrieval.dense.routes import DenseRoutes
 from pan_scdg.retrieval.index import Part, build_indexes, join_digests, list_parts, list_shards, open_bm25
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
@@ -30,10 +31,6 @@ from pan_scdg.store import Store, make_key
 
 QUERIES_A_GROUP = 16
 """Queries that are searched together; results do not depend on it."""
-SEARCH_MEMORY = 1 << 30
-"""Bytes that a dense search may use, unless the user says otherwise."""
-
-
 RankedPair = Annotated[tuple[str, float], Strict(False)]
 _RANKED = TypeAdapter(list[RankedPair], config=EXACT)
 
@@ -69,7 +66,7 @@ def find_candidates(
     encoder: Encoder | None,
     store: Store,
     index: ReadyIndex | None = None,
-    memory: int = SEARCH_MEMORY,
+    memory: int = MEMORY,
     cluster: Cluster | None = None,
 ) -> dict[str, FirstStage]:
     """Return the candidates of every query.
@@ -82,20 +79,19 @@ def find_candidates(
         store: rankings are stored here, and indexes in its folder.
         index: what `catalogue.check_index` returned; the folder is only read. None: indexes are built in the
             store's folder.
-        memory: bytes that a dense search may use.
+        memory: bytes that a dense search may use on the device.
         cluster: encodes the documents, if it has several devices.
 
     Raises:
         UserError: an index cannot be built or opened.
     """
-    corpora = [corpus.digest] if index is None else index.corpora
+    folder, corpora = (store.folder, [corpus.digest]) if index is None else index
     parts = list_parts(settings, encoder, join_digests(corpora))
     keys = {q.query_id: _make_route_keys(q, settings, parts) for q in queries}
     todo = {
         q.text: q for q in queries if any(store.get(key) is None for key in keys[q.query_id].values())
     }  # texts once
     if todo:
-        folder = store.folder if index is None else index.folder
         if index is None:
             build_indexes(corpus, folder, parts, encoder, settings.dense, cluster)
         with Progress("first stage", len(todo)) as progress:
@@ -175,22 +171,18 @@ def _search(
     """Yield the rankings of each query in order, a group of queries at a time."""
     shards = list_shards(settings, encoder, corpora)
     with ExitStack() as stack:
-        lexical = None
+        lexical: dict[Route, Callable[[str], Ranking]] = {}
         if any(route.startswith("bm25") for route in settings.routes):
-            lexical = open_bm25(folder, shards, settings.bm25)
-            stack.enter_context(lexical)
+            index = stack.enter_context(open_bm25(folder, shards, settings.bm25))
+            lexical = {"bm25-sentence": index.search_sentences, "bm25-full": index.search_full}
         dense = None if encoder is None else DenseRoutes(folder, shards, settings.need_dense(), encoder, memory)
         for start in range(0, len(queries), QUERIES_A_GROUP):
             group = queries[start : start + QUERIES_A_GROUP]
-            texts = [query.text for query in group]
             by_route: dict[Route, list[Ranking]] = {}
-            for route in settings.routes:
-                if dense is not None and not route.startswith("bm25"):
-                    by_route[route] = dense.search(route, texts)
+            if dense is not None:
+                texts = [query.text for query in group]
+                by_route = {route: dense.search(route, texts) for route in settings.routes if route not in lexical}
             for number, query in enumerate(group):
                 found = {route: rankings[number] for route, rankings in by_route.items()}
-                if lexical is not None and "bm25-sentence" in settings.routes:
-                    found["bm25-sentence"] = lexical.search_sentences(query.text)
-                if lexical is not None and "bm25-full" in settings.routes:
-                    found["bm25-full"] = lexical.search_full(query.text)
+                found |= {route: lexical[route](query.text) for route in settings.routes if route in lexical}
                 yield query, found

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
@@ -66,13 +66,6 @@ class Catalogue(OwnRecord):
         return [shard.corpus for shard in self.shards]
 
 
-class _AnyVersion(OwnRecord):
-    """A catalogue of any version; the first ones did not note theirs."""
-
-    model_config = ConfigDict(extra="ignore")
-    version: int = 0
-
-
 class ReadyIndex(NamedTuple):
     """An index folder and the digests of the corpora that it covered when it was checked: more may be added."""
 
@@ -86,18 +79,17 @@ def read_catalogue(folder: Path) -> Catalogue:
     Raises:
         UserError: it is missing, was written by another version, or cannot be read.
     """
-    known = read_record(folder / CATALOGUE, _AnyVersion, REMAKE, CATALOGUE_BYTES)
-    if known is not None and known.version != ARITHMETIC:
-        raise UserError("was written by another version", "build it again in a new folder", folder)
     found = read_record(folder / CATALOGUE, Catalogue, REMAKE, CATALOGUE_BYTES)
     if found is None or not found.shards:
         raise UserError("no index of a corpus", REMAKE, folder / CATALOGUE)
+    if found.version != ARITHMETIC:
+        raise UserError("was written by another version", "build it again in a new folder", folder)
     return found
 
 
 def write_catalogue(folder: Path, known: Catalogue) -> None:
     """Replace the list of the contents of an index folder, in one step."""
-    write_atomically(folder / CATALOGUE, _to_text(known))
+    write_atomically(folder / CATALOGUE, _to_text(known, folder))
 
 
 def check_index(folder: Path, corpus: Corpus, settings: RetrievalSettings, encoder: Encoder | None) -> ReadyIndex:
@@ -165,26 +157,26 @@ def index_corpus(
     corpora = [shard.corpus for shard in shards]
     number = corpora.index(corpus.digest)
     parts = list_shards(settings, encoder, corpora)[number]
-    # fts5 keeps all documents in one index, which the new one takes the place of
-    before = list_shards(settings, encoder, corpora[:-1])[-1] if number else {}
-    replaced = before.get("bm25") if "bm25" in parts and settings.bm25.engine == "fts5" else None
-    if replaced is not None and not {replaced.name, parts["bm25"].name} & known.indexes.keys():
-        what = f"has no index {replaced.kind} of the documents that were there before"
-        raise UserError(what, "make an index of all documents in another folder", folder)
-    grown_from = None if replaced is None else folder / replaced.name
-    indexes = {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
-    kept = {name: entry for name, entry in known.indexes.items() if replaced is None or name != replaced.name}
-    grown = Catalogue(shards=shards, indexes={**kept, **indexes})
-    _check_size(grown, folder)
+    indexes, grown_from = dict(known.indexes), None
+    if number and "bm25" in parts and settings.bm25.engine == "fts5":
+        # it keeps all documents in one index, which the new one takes the place of
+        former = list_shards(settings, encoder, corpora[:-1])[-1]["bm25"]
+        if not {former.name, parts["bm25"].name} & indexes.keys():
+            what = f"has no index {former.kind} of the documents that were there before"
+            raise UserError(what, "make an index of all documents in another folder", folder)
+        indexes.pop(former.name, None)
+        grown_from = folder / former.name
+    indexes |= {part.name: Entry(kind=part.kind, made_of=part.made_of) for part in parts.values()}
+    text = _to_text(Catalogue(shards=shards, indexes=indexes), folder)
     if len(shards) > len(known.shards):
         ids = "".join(f"{json.dumps(doc_id)}\n" for doc_id in corpus.ids)
         write_atomically(folder / shards[-1].ids, ids)
     if not known.shards:
         write_catalogue(folder, Catalogue(shards=shards, indexes={}))
     build_indexes(corpus, folder, parts, encoder, settings.dense, cluster, grown_from)
-    write_catalogue(folder, grown)
-    if replaced is not None:
-        shutil.rmtree(folder / replaced.name, ignore_errors=True)
+    write_atomically(folder / CATALOGUE, text)
+    if grown_from is not None:
+        shutil.rmtree(grown_from, ignore_errors=True)
     return [f"{part.kind}: {folder / part.name}" for part in parts.values()]
 
 
@@ -202,12 +194,10 @@ def _check_new(corpus: Corpus, folder: Path, known: Catalogue, shards: Sequence[
             raise UserError(what, "remove them from the new corpus, or make another index", folder)
 
 
-def _check_size(grown: Catalogue, folder: Path) -> None:
-    """Raise UserError if the list of the contents of an index folder is too long to be read again."""
-    if len(_to_text(grown)) > CATALOGUE_BYTES:
-        what = f"would be larger than {CATALOGUE_BYTES} bytes with {len(grown.shards)} corpora"
+def _to_text(known: Catalogue, folder: Path) -> str:
+    """Return the content of a catalogue's file; raise UserError if it is too long to be read again."""
+    text = json.dumps(known.model_dump(), indent=1, sort_keys=True) + "\n"
+    if len(text) > CATALOGUE_BYTES:
+        what = f"would be larger than {CATALOGUE_BYTES} bytes with {len(known.shards)} corpora"
         raise UserError(what, "make an index of all documents in another folder", folder / CATALOGUE)
-
-
-def _to_text(known: Catalogue) -> str:
-    return json.dumps(known.model_dump(), indent=1, sort_keys=True) + "\n"
+    return text

@@ -15,6 +15,7 @@ from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.encoding import EncodingOrders, Texts, Vectors, encode_all
 from pan_scdg.models.memory import explain_memory
 from pan_scdg.profile import DenseSettings
+from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval.bm25.impact_build import Postings, count_postings
 from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline
@@ -105,6 +106,7 @@ def compute_groups(
     dense: DenseSettings | None,
     counts_terms: bool,
     actors: GroupActors,
+    progress: Progress,
 ) -> Iterator[Group]:
     """Yield groups of documents in order with their terms, and write their vectors where a process was stopped.
 
@@ -114,6 +116,7 @@ def compute_groups(
         dense: says how texts are cut; needed if there are writers.
         counts_terms: there are no postings otherwise.
         actors: compute.
+        progress: counts the documents.
 
     Raises:
         UserError: a folder cannot be written.
@@ -140,6 +143,7 @@ def compute_groups(
             if counts:
                 writer.append([document.doc_id for document in group], counts, next(vectors))
         yield Group(group, found.postings)
+        progress.update(len(group))
     for writer in writers:
         writer.finish()
 

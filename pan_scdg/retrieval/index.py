@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,17 +15,15 @@ from pan_scdg.progress import Progress
 from pan_scdg.retrieval.bm25 import fts5, impact_build, terrier
 from pan_scdg.retrieval.bm25.fts5 import Bm25Index
 from pan_scdg.retrieval.bm25.impact import ImpactIndex
+from pan_scdg.retrieval.bm25.lexical import LexicalIndex
 from pan_scdg.retrieval.bm25.terrier import TerrierIndex
 from pan_scdg.retrieval.dense.ivf import build_ivf
-from pan_scdg.retrieval.dense.rows import list_pieces
+from pan_scdg.retrieval.dense.nearest import list_pieces
 from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
 from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
 from pan_scdg.retrieval.document_groups import Group, compute_groups, make_actors
 from pan_scdg.retrieval.index_folder import LAYOUTS, Engine
 from pan_scdg.store import make_key
-
-AnyBm25 = Bm25Index | ImpactIndex | TerrierIndex
-"""The opened BM25 indexes of one engine."""
 
 
 class Part(NamedTuple):
@@ -144,7 +142,7 @@ def build_indexes(
         several = cluster if writers or counts_terms else None
         actors = stack.enter_context(closing(make_actors(encoder if writers else None, stopwords, several)))
         progress = stack.enter_context(Progress("indexing the corpus", len(corpus), actors.count))
-        groups = _count_documents(compute_groups(corpus, writers, dense, counts_terms, actors), progress)
+        groups = compute_groups(corpus, writers, dense, counts_terms, actors, progress)
         if lexical is not None:
             _build_bm25(groups, folder / lexical.name, lexical.made_of["engine"], stopwords, grown_from)
         deque(groups, maxlen=0)  # the vectors alone
@@ -176,7 +174,7 @@ def _build_bm25(
         impact_build.build_from_postings(found, path, stopwords)
 
 
-def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> AnyBm25:
+def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25Settings) -> LexicalIndex:
     """Open the BM25 indexes of all shards with the profile's engine."""
     path, *added = [folder / parts["bm25"].name for parts in shards if "bm25" in parts]
     if settings.engine == "fts5":
@@ -184,10 +182,3 @@ def open_bm25(folder: Path, shards: Sequence[Mapping[str, Part]], settings: Bm25
     if settings.engine == "terrier":
         return TerrierIndex(path, settings)
     return ImpactIndex(path, settings, added)
-
-
-def _count_documents(groups: Iterator[Group], progress: Progress) -> Iterator[Group]:
-    """Yield the groups and count their documents as done."""
-    for group in groups:
-        yield group
-        progress.update(len(group.documents))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +64,7 @@ def stage_folder(folder: Path) -> Iterator[Path]:
         if folder.exists():
             shutil.rmtree(folder)
         part.rename(folder)
-    except OSError as e:
+    except (OSError, sqlite3.OperationalError) as e:
         raise UserError(
             f"the search index cannot be written: {e}", "check that its folder is writable and has free space", folder
         ) from e

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.retrieval.dense import nearest
-from pan_scdg.retrieval.dense.search import search_chunks, search_documents
-from pan_scdg.retrieval.dense.similarity import bound_error, count_steps
+from pan_scdg.retrieval.dense.nearest import ExactSearch, bound_error, count_steps
+from pan_scdg.retrieval.dense.search import order_by_id, search_chunks
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 
 fuzzy = settings(max_examples=50, deadline=None)
@@ -82,17 +82,19 @@ def literal_comb_sum(queries, chunks, owner, doc_ids, kept, depth) -> Ranking:
 sizes = st.integers(1, 12)
 
 
-def rank_by_maximum(queries: Vectors, *place: Any, **options: Any) -> Ranking:
+def rank_by_maximum(queries: Vectors, chunks: Any, *place: Any) -> Ranking:
     """Search for one query."""
-    return search_chunks([queries], *place, **options)[0]
+    return search_chunks([queries], ExactSearch(chunks), *place)[0]
 
 
-def rank_by_sum(queries: Vectors, *place: Any, **options: Any) -> Ranking:
-    return search_chunks([queries], *place, "combsum", **options)[0]
+def rank_by_sum(queries: Vectors, chunks: Any, *place: Any) -> Ranking:
+    return search_chunks([queries], ExactSearch(chunks), *place, "combsum")[0]
 
 
-def rank_documents(query: Vectors, *place: Any, **options: Any) -> Ranking:
-    return search_documents(query[None, :], *place, **options)[0]
+def rank_documents(query: Vectors, vectors: Any, doc_ids: list[str], depth: int, device: str = "cpu") -> Ranking:
+    """Search for one vector in one vector a document."""
+    search, owner = ExactSearch(vectors, device=device), np.arange(len(doc_ids))
+    return search_chunks([query[None, :]], search, owner, doc_ids, depth, depth, order=order_by_id(doc_ids))[0]
 
 
 def set_plan(patch: pytest.MonkeyPatch, rows: int, block: int) -> None:
@@ -140,7 +142,7 @@ def test_float32_does_order_the_near_ties_wrongly() -> None:
     query = unit_vectors(rng, 1, 64)
     query[:, 16:32] = query[:, :16]
     chunks = near_ties(rng, query[0], 60)
-    exact = count_steps(query, chunks, np.arange(60))[0]
+    exact = count_steps(query[0], chunks, np.arange(60))
     products = chunks.astype(np.float32) @ query[0]
     assert len(set(exact.tolist())) > 10
     assert np.argsort(-products, kind="stable").tolist() != np.argsort(-exact, kind="stable").tolist()
@@ -174,13 +176,9 @@ def test_several_queries_are_searched_as_each_alone() -> None:
     queries = [unit_vectors(rng, count) for count in (2, 0, 5)]
     chunks, owner = unit_vectors(rng, 40), rng.integers(9, size=40)
     doc_ids = [f"d{i}" for i in range(9)]
-    together = search_chunks(queries, chunks, owner, doc_ids, 5, 4)
+    together = search_chunks(queries, ExactSearch(chunks), owner, doc_ids, 5, 4)
     assert together == [rank_by_maximum(query, chunks, owner, doc_ids, 5, 4) for query in queries]
-    assert search_chunks([], chunks, owner, doc_ids, 5, 4) == []
-    ids = [f"d{i}" for i in range(40)]
-    assert search_documents(queries[2], chunks, ids, 7) == [
-        rank_documents(query, chunks, ids, 7) for query in queries[2]
-    ]
+    assert search_chunks([], ExactSearch(chunks), owner, doc_ids, 5, 4) == []
 
 
 MEASURE = """
@@ -189,12 +187,12 @@ import numpy as np
 from pan_scdg.retrieval.dense.nearest import ExactSearch
 from pan_scdg.retrieval.dense.search import search_chunks
 path, dtype, memory = sys.argv[1], sys.argv[2], int(sys.argv[3])
-chunks = np.memmap(path, dtype, "r").reshape(-1, 32)
+chunks = np.memmap(path, dtype, "c").reshape(-1, 32)
 queries, owner = chunks[:600].astype(np.float32), np.arange(len(chunks)) // 4
 ids = [f"d{i}" for i in range(len(chunks) // 4)]
-search_chunks([queries[:2]], chunks[:200], owner[:200], ids, 3, 5)
+search_chunks([queries[:2]], ExactSearch(chunks[:200]), owner[:200], ids, 3, 5)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-found = search_chunks([queries], chunks, owner, ids, 300, 500, search=ExactSearch(memory))
+found = search_chunks([queries], ExactSearch(chunks, memory), owner, ids, 300, 500)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, hash(tuple(found[0])))
 """
 
@@ -219,7 +217,7 @@ def test_the_memory_bound_is_kept_and_changes_nothing(tmp_path: Path, dtype: str
 def test_too_little_memory_is_the_users_error() -> None:
     vectors = np.eye(4, dtype=np.float32)
     with pytest.raises(UserError, match="^1000 bytes of memory are too few .*; .*--search-memory"):
-        list(nearest.ExactSearch(1000).find(vectors, vectors, 2))
+        list(ExactSearch(vectors, 1000).find(vectors, 2))
 
 
 @devices
@@ -235,7 +233,7 @@ def test_exactly_half_a_step() -> None:
     # 1/128 is 7812.5 steps, which rounds to the even 7812; a little less and a little more do not
     query = np.array([1 / 128, 2.0**-60, 1], np.float32)
     vectors = np.array([[1, 0, 0], [1, 1, 0], [1, -1, 0], [3, 0, 0]], np.float32)
-    assert count_steps(query[None], vectors, np.arange(4))[0].tolist() == [
+    assert count_steps(query, vectors, np.arange(4)).tolist() == [
         round(fsum(row) / 1e-6) for row in (query * vectors).tolist()
     ]
 
@@ -278,7 +276,7 @@ def test_misuse_is_refused() -> None:
         rank_by_maximum(query, two * np.inf, np.array([0, 0]), ["a"], 1, 1)
     with pytest.raises(ValueError, match="float16 or float32"):
         rank_by_maximum(query, two.astype(np.float64), np.array([0, 0]), ["a"], 1, 1)
-    with pytest.raises(ValueError, match="document ids"):
+    with pytest.raises(ValueError, match="owners"):
         rank_documents(query[0], two, ["a"], 1)
     with pytest.raises(ValueError, match="at least 1"):
         rank_by_maximum(query, two, np.array([0, 0]), ["a"], 0, 1)
@@ -297,7 +295,7 @@ def test_similarities_between_two_steps(
     doc_ids, owner = [f"d{i}" for i in rng.permutation(7)], rng.integers(7, size=c)
     with pytest.MonkeyPatch.context() as patch:
         set_plan(patch, rows, block)
-        found = search_chunks(queries, chunks, owner, doc_ids, kept, depth, search=nearest.ExactSearch(device=device))
+        found = search_chunks(queries, ExactSearch(chunks, device=device), owner, doc_ids, kept, depth)
     assert found == [literal_search(query, chunks, owner, doc_ids, kept, depth) for query in queries]
 
 
@@ -308,10 +306,8 @@ def test_more_doubles_than_are_kept(device: str) -> None:
     owner, doc_ids = rng.integers(30, size=200), [f"d{i}" for i in range(30)]
     with pytest.MonkeyPatch.context() as patch:
         set_plan(patch, 2, 9)
-        found = search_chunks([queries], chunks, owner, doc_ids, 6, 20, search=nearest.ExactSearch(device=device))[0]
-        alone = search_documents(
-            queries, chunks[:40], [f"d{-i:03}" for i in range(40)], 7, search=nearest.ExactSearch(device=device)
-        )
+        found = search_chunks([queries], ExactSearch(chunks, device=device), owner, doc_ids, 6, 20)[0]
+        ids = [f"d{-i:03}" for i in range(40)]
+        alone = [rank_documents(query, chunks[:40], ids, 7, device) for query in queries]
     assert found == literal_search(queries, chunks, owner, doc_ids, 6, 20)
-    ids = [f"d{-i:03}" for i in range(40)]
     assert alone == [literal_search([query], chunks[:40], range(40), ids, 40, 7) for query in queries]

@@ -12,9 +12,8 @@ from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.impact import ImpactIndex
 from pan_scdg.retrieval.bm25.impact_build import build_index
 from pan_scdg.retrieval.dense.ivf import LISTS, IvfIndex, IvfSearch, build_ivf
-from pan_scdg.retrieval.dense.nearest import ExactSearch
-from pan_scdg.retrieval.dense.rows import Stacked
-from pan_scdg.retrieval.dense.search import search_chunks, search_documents
+from pan_scdg.retrieval.dense.nearest import ExactSearch, Stacked
+from pan_scdg.retrieval.dense.search import order_by_id, search_chunks
 
 WORDS = [f"w{a}{b}" for a in "abcdfgkm" for b in range(6)]
 WEIGHTS = [1 / (rank + 1) for rank in range(len(WORDS))]
@@ -67,12 +66,14 @@ def draw_vectors(count: int, width: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("cuts", [(100,), (1, 2, 250)])
 def test_dense_search_in_shards_is_the_search_in_all(cuts: tuple[int, ...]) -> None:
     vectors, ids = draw_vectors(300, 16, 1), [f"d{i * 7 % 300:03}" for i in range(300)]
-    stacked, owner = Stacked(np.split(vectors, cuts)), np.arange(300) // 3
+    stacked, whole = ExactSearch(Stacked(np.split(vectors, cuts))), ExactSearch(vectors)
+    owner = np.arange(300) // 3
     queries = [draw_vectors(5, 16, seed).astype(np.float32) for seed in (2, 3)]
     for fusion in ("max", "combsum"):
         place = owner, ids[:100], 20, 15, fusion
-        assert search_chunks(queries, stacked, *place) == search_chunks(queries, vectors, *place)
-    assert search_documents(queries[0], stacked, ids, 20) == search_documents(queries[0], vectors, ids, 20)
+        assert search_chunks(queries, stacked, *place) == search_chunks(queries, whole, *place)
+    alone, place = list(queries[0][:, None]), (np.arange(300), ids, 20, 20, "max", order_by_id(ids))
+    assert search_chunks(alone, stacked, *place) == search_chunks(alone, whole, *place)
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +88,9 @@ def lists(tmp_path_factory: pytest.TempPathFactory) -> tuple[np.ndarray, Path]:
 def test_inverted_lists_find_nearly_what_an_exact_search_finds(lists: tuple[np.ndarray, Path]) -> None:
     vectors, folder = lists
     queries = draw_vectors(30, 32, 5).astype(np.float32)
-    approximate = IvfSearch([IvfIndex(folder, *vectors.shape, probes=30)]).find(queries, vectors, 20)
+    approximate = IvfSearch(vectors, [IvfIndex(folder, *vectors.shape, probes=30)]).find(queries, 20)
     shared = []
-    for near, query, best in zip(approximate, queries, ExactSearch().find(queries, vectors, 20), strict=True):
+    for near, query, best in zip(approximate, queries, ExactSearch(vectors).find(queries, 20), strict=True):
         products = vectors[near.positions].astype(float) @ query.astype(float)
         assert near.scores == pytest.approx(products, abs=1e-6)
         top = best.positions[np.argsort(-best.scores)][:20]

@@ -19,7 +19,7 @@ from pan_scdg.retrieval.dense.vector_files import (
     MANIFEST,
     VECTORS,
     Manifest,
-    read_manifest,
+    check_manifest,
     write_manifest,
 )
 from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
@@ -73,7 +73,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert vectors.chunks.dtype == np.float16
     np.testing.assert_array_equal(vectors.chunks, np.concatenate([v for _, _, v in groups]).astype(np.float16))
     assert vectors.owner.tolist() == [0, 1, 1, *[2] * 8, 3, 3, 3, 4, 5, 6, 6, *[7] * 5, 8]
-    found = read_manifest(tmp_path / "v")
+    found = check_manifest(tmp_path / "v", MADE_OF)
     assert found.sealed is not None
     assert found.model_copy(update={"sealed": None}) == MADE_OF
 
@@ -176,8 +176,8 @@ def test_damage_is_told(tmp_path: Path) -> None:
     (tmp_path / DOCUMENTS).write_text("[1]\n")
     with pytest.raises(UserError, match="not a group"):
         open_vectors(tmp_path, MADE_OF)
-    (tmp_path / MANIFEST).write_text('{"format": 9}')
-    with pytest.raises(UserError, match="format 9"):
+    write_manifest(tmp_path, MADE_OF.model_copy(update={"format": 9}))
+    with pytest.raises(UserError, match="made with format 9, expected 3"):
         open_vectors(tmp_path, MADE_OF)
     for text in ("[]", "{}", '{"format": 3}', "{", '{"format": 3, "other": 2}', "[" * 10_000):
         (tmp_path / MANIFEST).write_text(text)

@@ -3,17 +3,17 @@
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
+from pan_scdg.retrieval.bm25.lexical import LexicalIndex
 from pan_scdg.retrieval.bm25.terrier_terms import pick_rarest
 from pan_scdg.retrieval.index_folder import REDO, check_seal, stage_folder, write_seal
-from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_rrf
-from pan_scdg.retrieval.sentences import split_sentences
+from pan_scdg.retrieval.ranking import Ranked, Ranking
 
 if TYPE_CHECKING:
     from pan_scdg.records import Document
@@ -43,7 +43,6 @@ def build_index(documents: Iterable["Document"], folder: Path, grown_from: Path 
 
     Raises:
         UserError: this Python's SQLite has no FTS5, or the index cannot be written.
-        ValueError: a document id is repeated.
     """
     need_fts5()
     count = 0
@@ -52,15 +51,8 @@ def build_index(documents: Iterable["Document"], folder: Path, grown_from: Path 
             with Bm25Index(grown_from, Bm25Settings()) as known:  # finds damage
                 count = known.count
             shutil.copyfile(grown_from / DATABASE, part / DATABASE)
-        try:
-            with closing(sqlite3.connect(part / DATABASE, isolation_level=None)) as connection:
-                count = _fill(connection, documents, count)
-        except sqlite3.OperationalError as e:
-            raise UserError(
-                f"the search index cannot be written: {e}",
-                "check that its folder is writable and has free space",
-                folder,
-            ) from e
+        with closing(sqlite3.connect(part / DATABASE, isolation_level=None)) as connection:
+            count = _fill(connection, documents, count)
         with (part / DATABASE).open("rb+") as file:
             os.fsync(file.fileno())
         write_seal(part, "fts5", VERSION, count)
@@ -75,10 +67,7 @@ def _fill(connection: sqlite3.Connection, documents: Iterable["Document"], count
     if not count:
         _create(connection)
     for document in documents:
-        try:
-            connection.execute("INSERT INTO documents VALUES (?, ?)", (count, document.doc_id))
-        except sqlite3.IntegrityError as e:
-            raise ValueError(f"document {document.doc_id!r} comes twice") from e
+        connection.execute("INSERT INTO documents VALUES (?, ?)", (count, document.doc_id))
         connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (count, document.text))
         count += 1
     connection.execute("COMMIT")
@@ -106,8 +95,8 @@ def need_fts5() -> None:
             ) from e
 
 
-class Bm25Index(AbstractContextManager["Bm25Index"]):
-    """An index written by ``build_index``, opened for reading. Use it as a context manager, in one thread."""
+class Bm25Index(LexicalIndex):
+    """An index written by ``build_index``."""
 
     def __init__(self, folder: Path, settings: Bm25Settings) -> None:
         """Open the index, reading it through once to find damage.
@@ -116,7 +105,8 @@ class Bm25Index(AbstractContextManager["Bm25Index"]):
             UserError: the folder is missing, damaged or not such an index, or SQLite has no FTS5.
         """
         need_fts5()
-        self._settings, self._path = settings, folder / DATABASE
+        super().__init__(settings)
+        self._path = folder / DATABASE
         self._frequencies: dict[str, int] = {}
         self.count = check_seal(folder, "fts5", VERSION).documents
         with self._explain_errors():
@@ -126,31 +116,18 @@ class Bm25Index(AbstractContextManager["Bm25Index"]):
             self._check_schema()
         self._words = _Words()
 
-    def search_sentences(self, query_text: str) -> Ranking:
-        """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
-
-        The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
-        """
-        most = self._settings.terms
-        units = self._words.list_terms(split_sentences(query_text))
-        rankings = [self._search_terms(self._pick_rarest(terms, most)) for terms in units]
-        return fuse_by_rrf(rankings, self._settings.depth)
-
-    def search_full(self, query_text: str) -> Ranking:
-        """Rank documents for the rarest terms of the whole query; the score is that of BM25."""
-        (terms,) = self._words.list_terms([query_text])
-        return self._search_terms(self._pick_rarest(terms, self._settings.full_terms))
+    def rank(self, units: Sequence[str], terms: int) -> list[Ranking]:
+        """Return the ranking for each unit by FTS5's BM25."""
+        found = []
+        for words in self._words.list_terms(units):
+            rarest = pick_rarest({word: self._count_documents(word) for word in words}, terms)
+            found.append(self._search_terms(rarest))
+        return found
 
     def close(self) -> None:
         """Close the file."""
         self._index.close()
         self._words.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _pick_rarest(self, terms: set[str], most: int) -> list[str]:
-        return pick_rarest({term: self._count_documents(term) for term in terms}, most)
 
     def _count_documents(self, term: str) -> int:
         """Return the number of documents with the term, 0 if it is not indexed."""
@@ -221,7 +198,7 @@ class _Words:
         self._memory.execute(_TABLE.format("units"))
         self._memory.execute("CREATE VIRTUAL TABLE words USING fts5vocab(units, instance)")
 
-    def list_terms(self, units: list[str]) -> list[set[str]]:
+    def list_terms(self, units: Sequence[str]) -> list[set[str]]:
         """Return the distinct terms of each unit."""
         found: list[set[str]] = [set() for _ in units]
         self._memory.execute("BEGIN")

@@ -8,7 +8,6 @@ times as long, and gigabytes of memory (benchmarks/results/first-stage.md).
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from functools import cache
 from itertools import pairwise
 from math import ceil, log2
@@ -24,6 +23,7 @@ from pan_scdg.own_files import read_own_text
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.impact_arrays import Array, Arrays, read_arrays
 from pan_scdg.retrieval.bm25.impact_build import DOC_IDS, STOPWORDS
+from pan_scdg.retrieval.bm25.lexical import LexicalIndex
 from pan_scdg.retrieval.bm25.terrier_formula import (
     K1,
     STEPS,
@@ -51,8 +51,8 @@ class Shard(NamedTuple):
     documents: slice
 
 
-class ImpactIndex(AbstractContextManager["ImpactIndex"]):
-    """Indexes written by ``build_index``, opened for reading as one. Use it as a context manager, in one thread.
+class ImpactIndex(LexicalIndex):
+    """Indexes written by ``build_index``, opened for reading as one.
 
     Numbers of documents, frequencies of terms and the average length are those of all shards together, and parts are
     added in the same order, so rankings and scores are those of one index of all documents, to the last bit. The
@@ -67,7 +67,8 @@ class ImpactIndex(AbstractContextManager["ImpactIndex"]):
         Raises:
             UserError: a folder is missing, damaged or no such index, or two of them do not belong together.
         """
-        self._settings, self._shards = settings, []
+        super().__init__(settings)
+        self._shards: list[Shard] = []
         ids: list[str] = []
         stopwords = ""
         for place in (folder, *added):
@@ -90,32 +91,29 @@ class ImpactIndex(AbstractContextManager["ImpactIndex"]):
         self._threads = ThreadPoolExecutor(min(len(self._shards), len(os.sched_getaffinity(0))))
 
     def search_sentences(self, query_text: str) -> Ranking:
-        """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
+        """Rank documents as every `LexicalIndex` does, several times faster: the rankings are fused as arrays."""
+        ranked = self._rank_numbers(split_sentences(query_text), self._settings.terms)
+        return self._fuse([docs for docs, _ in ranked if len(docs)])
 
-        The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
-        """
-        units = [self._pipeline.count_terms(sentence) for sentence in split_sentences(query_text)]
-        places = self._find_places(set().union(*units))
-        ranked = [self._search(unit, places, self._settings.terms)[0] for unit in map(dict, units)]
-        return self._fuse([docs for docs in ranked if len(docs)])
-
-    def search_full(self, query_text: str) -> Ranking:
-        """Rank documents for the query as one unit; the score is BM25's in steps of 1e-9."""
-        unit = self._pipeline.count_terms(query_text)
-        docs, steps = self._search(unit, self._find_places(set(unit)), self._settings.full_terms)
-        return [Ranked(self._doc_ids[doc], step / STEPS) for doc, step in zip(docs.tolist(), steps.tolist())]
+    def rank(self, units: Sequence[str], terms: int) -> list[Ranking]:
+        """Return the ranking for each unit, in steps of 1e-9."""
+        return [
+            [Ranked(self._doc_ids[doc], step / STEPS) for doc, step in zip(docs.tolist(), steps.tolist())]
+            for docs, steps in self._rank_numbers(units, terms)
+        ]
 
     def close(self) -> None:
         """Let go of the files."""
         self._threads.shutdown()
         self._shards = []
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _find_places(self, terms: set[str]) -> list[dict[str, int]]:
-        """Return the place of each indexed term in the vocabulary of each shard."""
-        return [_find_in(shard.arrays["terms"], sorted(terms)) for shard in self._shards]
+    def _rank_numbers(self, units: Sequence[str], limit: int) -> list[tuple[Docs, Docs]]:
+        """Return the best documents of each unit and their scores in steps of 1e-9."""
+        counted = [self._pipeline.count_terms(unit) for unit in units]
+        wanted = sorted(set().union(*counted))
+        # the place of each indexed term in the vocabulary of each shard
+        places = [_find_in(shard.arrays["terms"], wanted) for shard in self._shards]
+        return [self._search(unit, places, limit) for unit in counted]
 
     def _search(self, unit: dict[str, int], places: list[dict[str, int]], limit: int) -> tuple[Docs, Docs]:
         """Return the best documents of a unit by its rarest terms, and their scores in steps of 1e-9."""
@@ -139,7 +137,9 @@ class ImpactIndex(AbstractContextManager["ImpactIndex"]):
         if len(docs) > self._settings.depth:
             cut = len(docs) - self._settings.depth
             docs = docs[scores[docs] >= np.partition(scores[docs], cut)[cut] - MARGIN]
-        return sort_best(self._numbers[docs], round_to_steps(scores[docs]), self._settings.depth)
+        numbers, steps = self._numbers[docs], round_to_steps(scores[docs])
+        best = np.lexsort((numbers, -steps))[: self._settings.depth]
+        return numbers[best], steps[best]
 
     def _count_documents(self, unit: Iterable[str], places: list[dict[str, int]]) -> dict[str, int]:
         """Return the number of documents, over all shards, that contain each indexed term of a unit."""
@@ -208,16 +208,6 @@ def _add_terms(
             doc, count = docs[p], counts[p]
             scores[doc] += weights[t] * (k * count / (norms[doc] + count))
             found[doc] = True
-
-
-def sort_best(docs: Docs, steps: Docs, depth: int) -> tuple[Docs, Docs]:
-    """Return the ``depth`` best documents and their scores, equal ones in the order of their numbers."""
-    if not len(docs) or int(np.abs(steps).max()) * (count := int(docs.max()) + 1) >= 1 << 62:
-        order = np.lexsort((docs, -steps))[:depth]
-        return docs[order], steps[order]
-    # Both in one integer: sorting one array is several times faster than sorting by two.
-    keys = np.sort(docs - steps * count)[:depth]
-    return keys % count, -(keys // count)
 
 
 def sum_exactly(owners: Docs, values: npt.NDArray[np.float64], count: int, most: int) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Write the index of `impact`: sorted blocks of postings on disk, then one merge.
+"""Write the index of `impact`: first all postings as they come, then those of each term together.
 
 A folder holds arrays for memory mapping: ``terms`` (sorted), ``starts`` (of each term's postings), ``docs`` and
 ``counts`` (of each posting), ``lengths`` (terms of each document). Documents are numbered in the order of their ids, so
@@ -7,9 +7,8 @@ equal scores stand in the right order. A posting takes six bytes as long as no c
 
 import json
 import os
-import shutil
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +23,7 @@ from pan_scdg.retrieval.index_folder import stage_folder, write_seal
 if TYPE_CHECKING:
     from pan_scdg.records import Document
 
-DOC_IDS, STOPWORDS = "documents.jsonl", "stopwords.txt"
+DOC_IDS, STOPWORDS, UNSORTED = "documents.jsonl", "stopwords.txt", "unsorted"
 BLOCK = 1 << 22
 """Postings that are sorted in memory at one time; some 300 MB with all that belongs to them."""
 TOGETHER = 16
@@ -45,23 +44,14 @@ class Postings(NamedTuple):
     """Postings of each document, int64 ``[n]``."""
 
 
-class Block(NamedTuple):
-    """Postings of some documents in the order of their terms, in files."""
-
-    terms: Path
-    postings: Path
-
-
 def build_index(documents: Iterable["Document"], folder: Path, stopwords: frozenset[str] | None = None) -> None:
     """Write the index of a stream of documents; ``folder`` exists only once the index is complete.
 
-    Besides one block, the ids of the documents and the vocabularies of all blocks lie in memory, some 120 bytes a term
-    of each block: very large corpora are indexed in shards (docs/scale.md).
+    Besides one block of postings, the ids of the documents and the terms lie in memory (docs/scale.md).
     ``stopwords`` is Terrier's list, from its jar, unless another is given.
 
     Raises:
         UserError: Terrier's jar, whose stopwords are needed, is missing, or the index cannot be written.
-        ValueError: a document id comes twice.
     """
     stopwords = find_stopwords() if stopwords is None else stopwords
     pipeline, rest = TermPipeline(stopwords), iter(documents)
@@ -90,96 +80,74 @@ def count_postings(texts: Iterable[str], pipeline: TermPipeline) -> Postings:
 def build_from_postings(groups: Iterable[tuple[list[str], Postings]], folder: Path, stopwords: frozenset[str]) -> None:
     """Write the index of a stream of document ids and the terms of these documents; see `build_index`."""
     with stage_folder(folder) as part:
-        (part / "blocks").mkdir()
-        doc_ids, lengths, blocks = _write_blocks(groups, part / "blocks")
-        _merge(blocks, doc_ids, lengths, part)
+        doc_ids, lengths, terms = _store_postings(groups, part / UNSORTED)
+        _write_arrays(doc_ids, lengths, np.array(terms, f"S{LONGEST}"), part)
+        (part / UNSORTED).unlink()
         (part / STOPWORDS).write_text("\n".join(sorted(stopwords)), encoding="ascii")
         (part / DOC_IDS).write_text("".join(f"{json.dumps(i)}\n" for i in sorted(doc_ids)), encoding="ascii")
-        shutil.rmtree(part / "blocks")
-        write_seal(part, "impact", TERRIER, len(doc_ids), len(np.load(part / "terms.npy", mmap_mode="r")))
+        write_seal(part, "impact", TERRIER, len(doc_ids), len(terms))
 
 
-def _write_blocks(groups: Iterable[tuple[list[str], Postings]], folder: Path) -> tuple[list[str], Array, list[Block]]:
-    """Return ids and lengths of the documents in the order of the stream; write their postings in blocks."""
-    doc_ids: dict[str, None] = {}
-    lengths = array("q")
-    blocks: list[Block] = []
+def _store_postings(groups: Iterable[tuple[list[str], Postings]], path: Path) -> tuple[list[str], Array, list[str]]:
+    """Write the postings in the order of the stream; return ids and lengths of the documents, and the terms."""
+    doc_ids: list[str] = []
     terms: dict[str, int] = {}
-    rows, docs, counts = array("I"), array("I"), array("I")
-    for ids, found in groups:
-        for doc_id in ids:
-            if doc_id in doc_ids:
-                raise ValueError(f"document {doc_id!r} comes twice")
-            doc_ids[doc_id] = None
-        places = np.array([terms.setdefault(term, len(terms)) for term in found.terms], np.uint32)
-        owners = np.repeat(np.arange(len(ids)), found.sizes)
-        rows.frombytes(places[found.rows].tobytes())
-        docs.frombytes((owners + len(lengths)).astype(np.uint32).tobytes())
-        counts.frombytes(found.counts.tobytes())
-        lengths.frombytes(np.bincount(owners, found.counts, len(ids)).astype(np.int64).tobytes())
-        if len(rows) >= BLOCK:
-            blocks.append(_write_block(terms, rows, docs, counts, folder / str(len(blocks))))
-            terms, rows, docs, counts = {}, array("I"), array("I"), array("I")
-    if rows:
-        blocks.append(_write_block(terms, rows, docs, counts, folder / str(len(blocks))))
-    return list(doc_ids), np.array(lengths, np.int64), blocks
+    lengths = array("q")
+    with path.open("xb") as file:
+        for ids, found in groups:
+            places = np.array([terms.setdefault(term, len(terms)) for term in found.terms], np.uint32)
+            owners = np.repeat(np.arange(len(ids)), found.sizes)
+            postings = places[found.rows], owners + len(lengths), found.counts
+            file.write(np.stack(postings, axis=1).astype(np.uint32).tobytes())
+            doc_ids += ids
+            lengths.extend(np.bincount(owners, found.counts, len(ids)).astype(np.int64).tolist())
+    return doc_ids, np.array(lengths, np.int64), list(terms)
 
 
-def _write_block(
-    terms: dict[str, int], rows: "array[int]", docs: "array[int]", counts: "array[int]", path: Path
-) -> Block:
-    """Write postings sorted by term; documents stay in the order of the stream."""
-    names = np.array(list(terms), f"S{LONGEST}")
-    order = np.argsort(names)
-    places = np.empty(len(order), np.int32)
-    places[order] = np.arange(len(order), dtype=np.int32)
-    by_row = places[np.asarray(rows)]
-    by_term = np.argsort(by_row, kind="stable")
-    block = Block(path.with_suffix(".terms.npy"), path.with_suffix(".postings.npy"))
-    listed = np.empty(len(order), [("term", f"S{LONGEST}"), ("size", "i8")])
-    listed["term"], listed["size"] = names[order], np.bincount(by_row, minlength=len(order))
-    np.save(block.terms, listed)
-    np.save(block.postings, np.stack([np.asarray(docs)[by_term], np.asarray(counts)[by_term]]))
-    return block
+def _read_postings(folder: Path) -> Iterator[Array]:
+    """Yield the stored postings a block at a time: term, document and count, ``[3, n]``."""
+    with (folder / UNSORTED).open("rb") as file:
+        while len(block := np.fromfile(file, np.uint32, 3 * BLOCK)):
+            yield block.reshape(-1, 3).T
 
 
-def _merge(blocks: list[Block], doc_ids: list[str], lengths: Array, folder: Path) -> None:
-    """Write the arrays of the folder."""
-    numbers = np.empty(len(doc_ids), np.int32)
-    numbers[sorted(range(len(doc_ids)), key=doc_ids.__getitem__)] = np.arange(len(doc_ids), dtype=np.int32)
+def _write_arrays(doc_ids: list[str], lengths: Array, terms: Array, folder: Path) -> None:
+    """Write the arrays of the folder from the stored postings."""
+    numbers = _number_in_order(sorted(range(len(doc_ids)), key=doc_ids.__getitem__))
     by_number = np.empty_like(lengths)
     by_number[numbers] = lengths
-    listed = [np.load(block.terms) for block in blocks]
-    none = np.empty(0, f"S{LONGEST}")
-    terms, owners = np.unique(np.concatenate([none, *(part["term"] for part in listed)]), return_inverse=True)
-    sizes = np.concatenate([np.empty(0, np.int64), *(part["size"] for part in listed)])
-    starts = np.zeros(len(terms) + 1, np.int64)
-    np.add.at(starts, owners + 1, sizes)
-    np.cumsum(starts, out=starts)
-    owned = np.split(owners, np.cumsum([len(part) for part in listed])[:-1])
-    _join_postings(blocks, owned, listed, starts, numbers, folder)
-    np.save(folder / "terms.npy", terms)
+    order = np.argsort(terms)
+    places, sizes, largest = _number_in_order(order), np.zeros(len(terms), np.int64), 0
+    for rows, _, counts in _read_postings(folder):
+        sizes += np.bincount(places[rows], minlength=len(terms))
+        largest = max(largest, int(counts.max()))
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    np.save(folder / "terms.npy", terms[order])
     np.save(folder / "starts.npy", starts)
     np.save(folder / "lengths.npy", by_number)
+    _create_array(folder / "docs.npy", int(starts[-1]), np.int32)
+    _create_array(folder / "counts.npy", int(starts[-1]), np.uint16 if largest < 1 << 16 else np.uint32)
+    _place_postings(places, numbers, starts, folder)
     _sort_postings(starts, len(doc_ids), folder)
 
 
-def _join_postings(
-    blocks: list[Block], owners: list[Array], listed: list[Array], starts: Array, numbers: Array, folder: Path
-) -> None:
-    """Copy each block's postings after those of earlier blocks for the same terms."""
-    largest = max((int(np.load(block.postings, mmap_mode="r")[1].max()) for block in blocks), default=0)
-    kind = np.uint16 if largest < 1 << 16 else np.uint32
-    docs = _create_array(folder / "docs.npy", int(starts[-1]), np.int32)
-    counts = _create_array(folder / "counts.npy", int(starts[-1]), kind)
+def _number_in_order(order: Sequence[int] | Array) -> Array:
+    """Return the place of each item in an order, int32."""
+    places = np.empty(len(order), np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    return places
+
+
+def _place_postings(places: Array, numbers: Array, starts: Array, folder: Path) -> None:
+    """Copy the postings of each block after those of earlier blocks for the same terms."""
+    docs, counts = _open_array(folder / "docs.npy"), _open_array(folder / "counts.npy")
     free = starts[:-1].copy()
-    for block, terms, part in zip(blocks, owners, listed):
-        sizes = part["size"]
-        begins = np.cumsum(sizes) - sizes
-        places = np.repeat(free[terms] - begins, sizes) + np.arange(sizes.sum())
-        postings = np.load(block.postings)
-        docs[places], counts[places] = numbers[postings[0]], postings[1]
-        free[terms] += sizes
+    for rows, owners, found in _read_postings(folder):
+        own = places[rows]
+        by_term, sizes = np.argsort(own), np.bincount(own, minlength=len(free))
+        into = np.repeat(free - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(own))
+        docs[into], counts[into] = numbers[owners[by_term]], found[by_term]
+        free += sizes
 
 
 def _sort_postings(starts: Array, documents: int, folder: Path) -> None:
@@ -201,15 +169,14 @@ def _split_ranges(starts: Array) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _create_array(path: Path, length: int, kind: type[np.generic]) -> Array:
-    """Return a new array of zeros, mapped from a file; an empty one cannot be mapped."""
+def _create_array(path: Path, length: int, kind: type[np.generic]) -> None:
+    """Write an array of zeros; an empty one cannot be mapped."""
     np.save(path, np.empty(0, kind))
     if length:
         create: Callable[..., Array] = np.lib.format.open_memmap
         create(path, "w+", kind, (length,))
         with path.open("r+b") as file:  # a full disk is an error here, and would end the process at a mapped page
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    return _open_array(path)
 
 
 def _open_array(path: Path) -> Array:

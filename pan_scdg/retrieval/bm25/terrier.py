@@ -5,8 +5,7 @@ does (``Zürich`` is indexed as ``rich`` and found by no query), and it would ta
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,11 @@ import numpy as np
 from pan_scdg.errors import UserError
 from pan_scdg.models.terrier_jars import MEMORY_VARIABLE, TERRIER, find_terrier_jar, start_terrier
 from pan_scdg.profile import Bm25Settings
+from pan_scdg.retrieval.bm25.lexical import LexicalIndex
 from pan_scdg.retrieval.bm25.terrier_formula import K1, STEPS, B, order_terms, round_to_steps
 from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_ids, stage_folder, write_seal
-from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
-from pan_scdg.retrieval.sentences import split_sentences
+from pan_scdg.retrieval.ranking import Ranking, rank_best
 
 if TYPE_CHECKING:
     from pan_scdg.records import Document
@@ -36,13 +35,12 @@ def build_index(documents: Iterable["Document"], folder: Path) -> None:
 
     Raises:
         UserError: Terrier cannot be started, or the index cannot be written.
-        ValueError: a document id is repeated.
     """
     pt = start_terrier()
     with stage_folder(folder) as part:
         (part / INDEX).mkdir()
         feed = _Feed(documents)
-        terms = _index(pt, feed, part / INDEX) if feed.first is not None else 0  # Terrier cannot index nothing
+        terms = _index(pt, feed, part / INDEX)
         lines = "".join(json.dumps(doc_id) + "\n" for doc_id in feed.doc_ids)
         (part / DOC_IDS).write_text(lines, encoding="ascii")
         write_seal(part, "terrier", TERRIER, len(feed.doc_ids), terms)
@@ -54,21 +52,14 @@ class _Feed:
     def __init__(self, documents: Iterable["Document"]) -> None:
         self.doc_ids: list[str] = []
         self.failure: BaseException | None = None
-        self._documents = iter(documents)
-        self.first = next(self._documents, None)
+        self._documents = documents
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         """Yield the documents, named by their positions in the stream, which are Terrier's own ids."""
         try:
-            seen: set[str] = set()
-            document = self.first
-            while document is not None:
-                if document.doc_id in seen:
-                    raise ValueError(f"document {document.doc_id!r} comes twice")
-                seen.add(document.doc_id)
+            for number, document in enumerate(self._documents):
                 self.doc_ids.append(document.doc_id)
-                yield {"docno": str(len(self.doc_ids) - 1), "text": document.text}
-                document = next(self._documents, None)
+                yield {"docno": str(number), "text": document.text}
         except BaseException as e:
             self.failure = e
 
@@ -94,8 +85,8 @@ def _index(pt: Any, feed: _Feed, folder: Path) -> int:
     return terms
 
 
-class TerrierIndex(AbstractContextManager["TerrierIndex"]):
-    """An index written by ``build_index``, opened for reading. Use it as a context manager, in one thread."""
+class TerrierIndex(LexicalIndex):
+    """An index written by ``build_index``."""
 
     def __init__(self, folder: Path, settings: Bm25Settings) -> None:
         """Open the index.
@@ -103,33 +94,39 @@ class TerrierIndex(AbstractContextManager["TerrierIndex"]):
         Raises:
             UserError: Terrier cannot be started, or the folder is missing, damaged or no such index.
         """
+        super().__init__(settings)
         self._pt = start_terrier()
-        self._settings = settings
         self._pipeline = TermPipeline(read_stopwords(find_terrier_jar()))
         self._frequencies: dict[str, int] = {}
         seal = check_seal(folder, "terrier", TERRIER)
         self._doc_ids = read_ids(folder / DOC_IDS, seal.documents)
         self._index: Any = _open(self._pt, folder, seal.documents, seal.terms) if seal.terms else None
 
-    def search_sentences(self, query_text: str) -> Ranking:
-        """Rank documents for a query: one search a sentence, the rankings fused by reciprocal rank with k = 60.
+    def rank(self, units: Sequence[str], terms: int) -> list[Ranking]:
+        """Return the ranking of each unit that has indexed terms, in steps of 1e-9, ties at the cut by document id.
 
-        The score is the fused one. A sentence without any indexed term adds nothing; without any there is no result.
+        Terrier cuts inside a tie wherever its internal order says. So more is asked for until what follows the last
+        place that is needed scores less, or nothing follows.
         """
-        units = [self._pick_rarest(sentence, self._settings.terms) for sentence in split_sentences(query_text)]
-        return fuse_by_rrf(self._search(units), self._settings.depth)
-
-    def search_full(self, query_text: str) -> Ranking:
-        """Rank documents for the query as one unit; the score is BM25's in steps of 1e-9."""
-        return next(iter(self._search([self._pick_rarest(query_text, self._settings.full_terms)])), [])
+        asked, depth = self._settings.depth + MARGIN, self._settings.depth
+        chosen = [self._pick_rarest(unit, terms) for unit in units]
+        waiting = dict(enumerate(words for words in chosen if words))
+        rankings: dict[int, Ranking] = {}
+        while waiting:
+            undecided: dict[int, list[str]] = {}
+            for unit, (docs, scores) in self._retrieve(waiting, asked).items():
+                steps = round_to_steps(scores)
+                if len(steps) == asked and asked < len(self._doc_ids) and steps[-1] == np.sort(steps)[-depth]:
+                    undecided[unit] = waiting[unit]
+                else:
+                    rankings[unit] = rank_best({self._doc_ids[d]: int(s) / STEPS for d, s in zip(docs, steps)}, depth)
+            waiting, asked = undecided, asked * 4
+        return [rankings[unit] for unit in sorted(rankings)]
 
     def close(self) -> None:
         """Close Terrier's files; Java itself runs until the process ends."""
         if self._index is not None:
             self._index.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _pick_rarest(self, unit: str, limit: int) -> list[str]:
         """Return the rarest indexed terms of a unit, in the order in which Terrier sums them."""
@@ -142,27 +139,6 @@ class TerrierIndex(AbstractContextManager["TerrierIndex"]):
             entry = self._index.getLexicon().getLexiconEntry(term)
             self._frequencies[term] = 0 if entry is None else int(entry.getDocumentFrequency())
         return self._frequencies.get(term, 0)
-
-    def _search(self, units: list[list[str]]) -> list[Ranking]:
-        """Return the ranking of each unit that has terms, ties at the cut by document id.
-
-        Terrier cuts inside a tie wherever its internal order says. So more is asked for until what follows the last
-        place that is needed scores less, or nothing follows.
-        """
-        asked = self._settings.depth + MARGIN
-        waiting = dict(enumerate(terms for terms in units if terms))
-        rankings: dict[int, Ranking] = {}
-        while waiting:
-            undecided: dict[int, list[str]] = {}
-            for unit, (docs, scores) in self._retrieve(waiting, asked).items():
-                steps = round_to_steps(scores)
-                depth = self._settings.depth
-                if len(steps) == asked and asked < len(self._doc_ids) and steps[-1] == np.sort(steps)[-depth]:
-                    undecided[unit] = waiting[unit]
-                else:
-                    rankings[unit] = rank_best({self._doc_ids[d]: int(s) / STEPS for d, s in zip(docs, steps)}, depth)
-            waiting, asked = undecided, asked * 4
-        return [rankings[unit] for unit in sorted(rankings)]
 
     def _retrieve(self, units: dict[int, list[str]], count: int) -> dict[int, tuple[list[int], Any]]:
         """Return at most ``count`` of Terrier's document ids and scores for each unit."""

@@ -21,9 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError, need_packages
-from pan_scdg.retrieval.dense.nearest import Nearest, take_best
-from pan_scdg.retrieval.dense.rows import Floats, Rows
-from pan_scdg.retrieval.dense.similarity import Float32s, Positions, count_steps
+from pan_scdg.retrieval.dense.nearest import STEP, Float32s, Floats, Nearest, Positions, Rows, count_steps, sort_steps
 from pan_scdg.retrieval.index_folder import REDO, check_seal, read_array, stage_folder, write_seal
 
 VERSION = "residual 8bit"
@@ -217,13 +215,13 @@ class IvfIndex:
 
 
 class IvfSearch:
-    """The inverted files of all shards, in the order of their vectors; stands for `nearest.ExactSearch`."""
+    """A search in the inverted files of all shards, in the order of their vectors, instead of an `ExactSearch`."""
 
-    def __init__(self, shards: Sequence[IvfIndex], device: str = "cpu") -> None:
-        self.device = device
+    def __init__(self, vectors: Rows, shards: Sequence[IvfIndex], device: str = "cpu") -> None:
+        self.vectors, self.device = vectors, device
         self._shards = list(zip(accumulate((shard.count for shard in shards), initial=0), shards))
 
-    def find(self, queries: Float32s, vectors: Rows, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
+    def find(self, queries: Float32s, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
         """Yield for each query vector the ``kept`` best of the vectors in the lists that are read, by exact similarity.
 
         Each query and shard is searched alone, in one thread: no result depends on the others or on the threads.
@@ -234,5 +232,6 @@ class IvfSearch:
 
         with open_threads(load_faiss()) as threads:
             for query, positions in zip(queries, threads.map(search, queries)):
-                steps = count_steps(query[None], vectors, positions, self.device)[0]
-                yield take_best(positions, steps, kept, order)
+                steps = count_steps(query, self.vectors, positions, self.device)
+                best = sort_steps(steps, positions, order)[:kept]
+                yield Nearest(positions[best], steps[best] * STEP, STEP)

@@ -1,14 +1,17 @@
-"""Find the vectors most similar to each query vector, by blocks of float32 products within a memory bound.
+"""Find the vectors most similar to each query vector: exactly, by blocks of float32 products within a memory bound.
 
-One path for CPU and GPU. A product is off by at most the error that `similarity.bound_error` gives, so every vector
-within that margin of the last place is kept as a candidate, and `select_best` decides between candidates in float64.
-The result is a function of the vectors alone; block sizes, threads, libraries and devices cannot change it.
+A similarity is a whole number of steps of the exact inner product, since the last bits of a matrix product depend on
+the library, the processor and the block size, and equal texts could change places. A product is off by at most
+`bound_error`, so every vector within that margin of the last place is a candidate, and `count_steps` decides between
+candidates. The result is a function of the vectors alone; block sizes, threads, libraries and devices, CPU or GPU,
+cannot change it.
 """
 
 import mmap
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
+from math import fsum, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,41 +19,72 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.linear import has_onednn, multiply
-from pan_scdg.retrieval.dense.rows import Rows, list_pieces
-from pan_scdg.retrieval.dense.similarity import STEP, Float32s, Positions, Steps, bound_error, count_steps
 
+STEP = 1e-6
+"""Similarities are multiples of this."""
 MEMORY = 1 << 30
 BLOCK_BYTES = 32 << 20
-"""Size of a block of vectors in float32."""
+"""Size of a block of vectors in float32, and of the vectors that are converted to float64 at one time."""
 SMALLEST_BLOCK, MOST_ROWS = 64, 1 << 16
 SLOT_BYTES, PRODUCT_BYTES = 48, 64
 """Bytes of a product that was kept and of a new one, copies and indices included."""
 
+Floats = npt.NDArray[np.floating]
+Float32s = npt.NDArray[np.float32]
+Steps = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int64]
+
+
+class Stacked:
+    """Arrays of equal width and type as one array of rows, without copying them: the vectors of several shards."""
+
+    def __init__(self, parts: Sequence[Floats]) -> None:
+        """Stack at least one array."""
+        self.parts = list(parts)
+        self.starts = [0, *accumulate(len(part) for part in parts)]
+        """Row at which each part begins, and the number of rows."""
+        self.dtype = parts[0].dtype
+        self.shape = (self.starts[-1], *parts[0].shape[1:])
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def __getitem__(self, rows: Positions) -> npt.NDArray[Any]:
+        """Return a copy of the rows at these positions, ``[n, d]``."""
+        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        for start, part in zip(self.starts, self.parts):
+            own = (rows >= start) & (rows < start + len(part))
+            found[own] = part[rows[own] - start]
+        return found
+
+
+Rows = Floats | Stacked
+"""Vectors, ``[n, d]``."""
+
 
 class Nearest(NamedTuple):
-    """Candidates for the best vectors of one query vector, in no order."""
+    """The vectors most similar to a query vector, in no order."""
 
     positions: Positions
-    scores: npt.NDArray[np.float64]
+    scores: Floats
     """Their similarities, each off by at most ``error``."""
     error: float
-    sure: npt.NDArray[np.bool_]
-    """True for those that are among the best whatever their exact similarities are."""
 
 
 class ExactSearch(NamedTuple):
-    """An exact search on one device."""
+    """An exact search in unit vectors, on one device."""
 
+    vectors: Rows
+    """``[c, d]``, float16 or float32; of a memory map one block is read at a time."""
     memory: int = MEMORY
     """Bytes to use on the device; they bound the speed, not the result."""
     device: str = "cpu"
 
-    def find(self, queries: Float32s, vectors: Rows, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
-        """Yield for each query vector all vectors that may be among the ``kept`` most similar ones.
+    def find(self, queries: Float32s, kept: int, order: Positions | None = None) -> Iterator[Nearest]:
+        """Yield for each query vector the ``kept`` most similar vectors.
 
         Args:
             queries: ``[s, d]``.
-            vectors: ``[c, d]``, float16 or float32; of a memory map one block is read at a time.
             kept: number of vectors to find.
             order: of vectors with equal steps the one with the smaller number here is better, ``[c]``, all different.
                 None: the earlier one.
@@ -59,80 +93,93 @@ class ExactSearch(NamedTuple):
             ValueError: shapes disagree, a value is not finite, or ``kept`` is below 1.
             UserError: ``memory`` is too small.
         """
-        if queries.ndim != 2 or vectors.ndim != 2 or queries.shape[1] != vectors.shape[1]:
-            raise ValueError(f"vectors of shapes {queries.shape} and {vectors.shape} do not fit")
-        if vectors.dtype not in (np.float16, np.float32):
-            raise ValueError(f"vectors are float16 or float32, not {vectors.dtype}")
+        count, width = self.vectors.shape
+        if queries.shape[1:] != (width,):
+            raise ValueError(f"vectors of shapes {queries.shape} and {self.vectors.shape} do not fit")
+        if self.vectors.dtype not in (np.float16, np.float32):
+            raise ValueError(f"vectors are float16 or float32, not {self.vectors.dtype}")
         if kept < 1:
             raise ValueError(f"at least 1 vector must be kept, not {kept}")
-        kept = min(kept, max(1, len(vectors)))
-        rows, block = plan_search(len(vectors), queries.shape[1], kept, self.memory)
+        if plan_search(count, width, min(2 * kept, count), self.memory)[0] < 1:
+            what = f"{self.memory} bytes of memory are too few to search vectors of {width} dimensions, {kept} kept"
+            raise UserError(what, "give the search more memory (--search-memory)")
+        return self._find(queries, kept, 2 * kept, order)
+
+    def _find(self, queries: Float32s, kept: int, asked: int, order: Positions | None) -> Iterator[Nearest]:
+        """Yield the best vectors from the ``asked`` largest products, or from more where these leave a doubt."""
+        asked = min(asked, len(self.vectors))
+        rows, block = plan_search(len(self.vectors), queries.shape[1], asked, self.memory)
+        rows = max(1, rows)  # whatever it takes: few query vectors are searched again
         for start in range(0, len(queries), rows):
-            part = queries[start : start + rows]
-            found = [_bound_places(*row, kept) for row in _select_top(part, vectors, 2 * kept, block, self.device)]
-            overfull = [near.positions.size == 2 * kept < len(vectors) for near in found]
-            exact = self._find_exactly(part[overfull], vectors, kept, order)
-            yield from (next(exact) if full else near for near, full in zip(found, overfull))
+            part, found = queries[start : start + rows], list[Nearest | None]()
+            positions, scores, error = _select_top(part, self.vectors, asked, block, self.device)
+            for number, query in enumerate(part):
+                near = Nearest(positions[number], scores[number], error)
+                found.append(self._choose_best(query, near, kept, order))
+            more = self._find(part[[near is None for near in found]], kept, 4 * asked, order)
+            yield from (next(more) if near is None else near for near in found)
 
-    def _find_exactly(self, queries: Float32s, vectors: Rows, kept: int, order: Positions | None) -> Iterator[Nearest]:
-        """Yield the ``kept`` best of each query vector, by the exact similarities with all vectors."""
-        everything = np.arange(len(vectors))
-        group = max(1, self.memory // (SLOT_BYTES * max(1, len(vectors))))
-        for start in range(0, len(queries), group):
-            for steps in count_steps(queries[start : start + group], vectors, everything, self.device):
-                yield take_best(everything, steps, kept, order)
-
-
-def take_best(positions: Positions, steps: Steps, kept: int, order: Positions | None = None) -> Nearest:
-    """Return the ``kept`` best vectors by their exact similarities; ``order`` decides between equal ones."""
-    best = np.lexsort((positions if order is None else order[positions], -steps))[:kept]
-    return Nearest(positions[best], steps[best] * STEP, STEP, np.ones(len(best), bool))
-
-
-def select_best(query: Float32s, vectors: Rows, found: Nearest, kept: int, device: str = "cpu") -> Nearest:
-    """Return exactly the ``kept`` best candidates, equal ones by position."""
-    positions, scores, error, sure = found
-    if sure.all():
-        return found
-    doubtful = np.flatnonzero(~sure)
-    steps = count_steps(query[None], vectors, positions[doubtful], device)[0]
-    best = np.lexsort((positions[doubtful], -steps))[: kept - int(sure.sum())]
-    chosen = np.concatenate([np.flatnonzero(sure), doubtful[best]])
-    return Nearest(positions[chosen], scores[chosen], error, np.ones(len(chosen), bool))
+    def _choose_best(self, query: Float32s, found: Nearest, kept: int, order: Positions | None) -> Nearest | None:
+        """Return the best of the vectors that were found; None if others may be better."""
+        positions, scores, error = found
+        if len(scores) <= kept:
+            return found
+        first = len(scores) - kept
+        ranked, margin = np.partition(scores, [first - 1, first]), 2 * (error + STEP)
+        possible, sure = scores >= ranked[first] - margin, scores > ranked[first - 1] + margin
+        if possible.all() and len(scores) < len(self.vectors):
+            return None
+        doubtful = np.flatnonzero(possible & ~sure)
+        steps = count_steps(query, self.vectors, positions[doubtful], self.device)
+        best = sort_steps(steps, positions[doubtful], order)[: kept - int(sure.sum())]
+        chosen = np.concatenate([np.flatnonzero(sure), doubtful[best]])
+        return Nearest(positions[chosen], scores[chosen], error)
 
 
-def plan_search(count: int, width: int, kept: int, memory: int) -> tuple[int, int]:
+def sort_steps(steps: Steps, positions: Positions, order: Positions | None = None) -> Positions:
+    """Return the order of vectors by their similarities, the best first; see `ExactSearch.find`."""
+    best_first: Positions = np.lexsort((positions if order is None else order[positions], -steps))
+    return best_first
+
+
+def list_pieces(vectors: Rows) -> list[tuple[int, Floats]]:
+    """Return the arrays of which these rows consist, each with the position of its first row."""
+    return list(zip(vectors.starts, vectors.parts)) if isinstance(vectors, Stacked) else [(0, vectors)]
+
+
+def plan_search(count: int, width: int, asked: int, memory: int) -> tuple[int, int]:
     """Return the number of query vectors that are searched together, and of vectors in a block: the largest that fit.
 
-    Raises:
-        UserError: not even one query vector and a small block fit.
+    The first is 0 if not even one query vector fits.
     """
     block = max(SMALLEST_BLOCK, min(count, BLOCK_BYTES // (4 * max(1, width))))
     while True:
-        each = 2 * kept * SLOT_BYTES + 16 * width + block * (SLOT_BYTES + PRODUCT_BYTES)
+        each = asked * SLOT_BYTES + 16 * width + block * (SLOT_BYTES + PRODUCT_BYTES)
         rows = (memory - 8 * width * block) // each
-        if rows >= 1:
-            return min(rows, MOST_ROWS), block
-        if block == SMALLEST_BLOCK:
-            what = f"{memory} bytes of memory are too few to search vectors of {width} dimensions, {kept} kept"
-            raise UserError(what, "give the search more memory (--search-memory)")
+        if rows >= 1 or block == SMALLEST_BLOCK:
+            return max(0, min(rows, MOST_ROWS)), block
         block = max(SMALLEST_BLOCK, block // 2)
+
+
+def bound_error(dimension: int) -> float:
+    """Return the largest error of a float32 inner product of unit vectors, summed in any order (Higham's bound)."""
+    unit = 2.0**-24
+    return (dimension + 1) * unit / (1 - (dimension + 1) * unit)
 
 
 def _select_top(
     queries: Float32s, vectors: Rows, count: int, block: int, device: str
-) -> Iterator[tuple[Float32s, Positions, float]]:
-    """Yield the ``count`` largest products of each query vector, filled up with -inf; their positions; their error."""
+) -> tuple[Positions, Floats, float]:
+    """Return positions and values of the ``count`` largest products of each query vector; the error of all."""
     import torch
 
-    left, block = torch.from_numpy(queries).to(device), max(1, min(block, len(vectors)))
-    relative = 1.001 * bound_error(queries.shape[1]) * _measure_lengths(left).double()
-    error, onednn = torch.full_like(relative, 1e-30), device == "cpu" and has_onednn()
+    left, block, longest = torch.from_numpy(queries).to(device), max(1, min(block, len(vectors))), 0.0
+    onednn = device == "cpu" and has_onednn()
     # the best so far, followed by the next block
     scores = torch.full((len(queries), count + block), -torch.inf, device=device)
     positions = torch.zeros((len(queries), count), dtype=torch.int64, device=device)
     for start, right in _read_blocks(vectors, block, device):
-        error = torch.maximum(error, relative * _measure_lengths(right).amax())
+        longest = max(longest, _measure_longest(right))
         end = count + len(right)
         if onednn:
             scores[:, count:end] = multiply(right, None, len(right), left)
@@ -141,19 +188,8 @@ def _select_top(
         top = _find_top(scores[:, :end], count)
         positions = torch.where(top < count, positions.gather(1, top.clamp(max=count - 1)), top + (start - count))
         scores[:, :count] = scores.gather(1, top)
-    arrays = (scores[:, :count], positions, error)
-    yield from zip(*(array.cpu().numpy() for array in arrays))
-
-
-def _bound_places(scores: Float32s, positions: Positions, error: float, kept: int) -> Nearest:
-    """Return the candidates among a query vector's largest products, and which of them are surely among the best."""
-    used = scores > -np.inf
-    positions, wide = positions[used], scores[used].astype(np.float64)
-    if (last := len(wide) - kept) <= 0:
-        return Nearest(positions, wide, error, np.ones(len(wide), bool))
-    ranked, margin = np.partition(wide, [last - 1, last]), 2 * (error + STEP)
-    possible = wide >= ranked[last] - margin
-    return Nearest(positions[possible], wide[possible], error, wide[possible] > ranked[last - 1] + margin)
+    error = max(1e-30, 1.001 * bound_error(queries.shape[1]) * _measure_longest(left) * longest)
+    return positions.cpu().numpy(), scores[:, :count].double().cpu().numpy(), error
 
 
 def _read_blocks(vectors: Rows, block: int, device: str) -> Iterator[tuple[int, Any]]:
@@ -164,9 +200,7 @@ def _read_blocks(vectors: Rows, block: int, device: str) -> Iterator[tuple[int, 
     wide = torch.empty((min(block, len(vectors)), vectors.shape[1]), device=device)
     for first, piece in list_pieces(vectors):
         for start in range(0, len(piece), block):
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # and is not written
-                part = torch.from_numpy(piece[start : start + block])
+            part = torch.from_numpy(piece[start : start + block])
             yield first + start, wide[: len(part)].copy_(part.to(device))
             if isinstance(piece, np.memmap) and isinstance(piece.base, mmap.mmap):
                 piece.base.madvise(mmap.MADV_DONTNEED)  # the pages stay in the system's cache while it has space
@@ -190,13 +224,39 @@ def _find_top(scores: Any, count: int) -> Any:
     return top
 
 
-def _measure_lengths(vectors: Any) -> Any:
-    """Return the Euclidean length of each vector, ``[n]``.
+def _measure_longest(vectors: Any) -> float:
+    """Return the largest Euclidean length of vectors ``[n, d]``.
 
     Raises:
         ValueError: a number is not finite.
     """
-    lengths = vectors.norm(dim=1)
-    if not bool(lengths.isfinite().all()):
+    longest = float(vectors.norm(dim=1).amax())
+    if not isfinite(longest):
         raise ValueError("a vector holds a value that is not finite")
-    return lengths
+    return longest
+
+
+def count_steps(query: Float32s, vectors: Rows, positions: Positions, device: str = "cpu") -> Steps:
+    """Return the exact inner products of a query vector ``[d]`` with the vectors at ``positions``, in steps, ``[n]``.
+
+    The products of two numbers of at most float32 precision are exact in float64, so only their sums are rounded.
+    Those that rounding could move to the next step are summed exactly.
+    """
+    import torch
+
+    width = max(1, len(query))
+    piece = max(1, BLOCK_BYTES // (32 * width))
+    wide = torch.from_numpy(query).to(device).double()
+    found = np.empty(len(positions), np.int64)
+    for start in range(0, len(positions), piece):
+        part = vectors[positions[start : start + piece]]
+        right = torch.from_numpy(part).to(device).double()
+        scaled = right @ wide / STEP
+        steps = scaled.round()
+        found[start : start + piece] = steps.long().cpu().numpy()
+        # about one product in a million: the error is below 1e-6 steps for unit vectors of 4,096 dimensions
+        error = 2.0**-51 * width * float(wide.norm()) * float(right.norm(dim=1).amax()) / STEP
+        for row in ((scaled - steps).abs() >= 0.5 - error - 1e-9).nonzero().flatten().tolist():
+            products = query.astype(np.float64) * part[row].astype(np.float64)
+            found[start + row] = np.rint(fsum(products.tolist()) / STEP)
+    return found

@@ -4,14 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.profile import DenseSettings, Route
 from pan_scdg.retrieval.dense.ivf import IvfIndex, IvfSearch
-from pan_scdg.retrieval.dense.nearest import ExactSearch
-from pan_scdg.retrieval.dense.search import Search, search_chunks, search_documents
-from pan_scdg.retrieval.dense.similarity import Float32s
+from pan_scdg.retrieval.dense.nearest import ExactSearch, Float32s, Positions
+from pan_scdg.retrieval.dense.search import Search, order_by_id, search_chunks
 from pan_scdg.retrieval.dense.vectors import Vectors, open_vectors, stack_vectors
 from pan_scdg.retrieval.index import Part
 from pan_scdg.retrieval.ranking import Ranking
@@ -32,17 +29,20 @@ class DenseRoutes:
         self._settings, self._encoder = settings, encoder
         self._vectors: dict[str, Vectors] = {}
         self._searches: dict[str, Search] = {}
+        self._orders: dict[str, Positions] = {}
         for purpose in (name for name, part in shards[0].items() if part.manifest is not None):
             opened = [(part.name, part.manifest) for part in (parts[purpose] for parts in shards)]
             found = [open_vectors(folder / name, manifest) for name, manifest in opened if manifest is not None]
-            self._vectors[purpose] = stack_vectors(found)
-            self._searches[purpose] = ExactSearch(memory, encoder.device)
+            self._vectors[purpose] = together = stack_vectors(found)
+            self._searches[purpose] = ExactSearch(together.chunks, memory, encoder.device)
             if settings.search == "ivf":
                 lists = []
                 for parts, vectors in zip(shards, found, strict=True):
                     count, width = vectors.chunks.shape
                     lists.append(IvfIndex(folder / parts[f"{purpose}-ivf"].name, count, width, settings.probes))
-                self._searches[purpose] = IvfSearch(lists, encoder.device)
+                self._searches[purpose] = IvfSearch(together.chunks, lists, encoder.device)
+            if purpose == "abstracts":
+                self._orders[purpose] = order_by_id(together.doc_ids)
 
     def search(self, route: Route, texts: Sequence[str]) -> list[Ranking]:
         """Return the ranking of each query text by one dense route.
@@ -54,23 +54,20 @@ class DenseRoutes:
         if route == "abstract":
             # each alone: a vector depends on the others of its batch
             alone = [self._encode([extract_title_abstract(text)], s.query_tokens) for text in texts]
-            index, search = self._vectors["abstracts"], self._searches["abstracts"]
-            return search_documents(np.concatenate(alone), index.chunks, index.doc_ids, s.depth, search)
+            return self._rank("abstracts", alone, s.depth)
         if route == "dense-sentence":
             units = [self._encode(split_sentences(text) or [text], s.query_tokens) for text in texts]
-            return self._search_chunks(units, s.kept_chunks, s.sentences)
+            return self._rank("chunks", units, s.kept_chunks, s.sentences)
         if route == "dense-full":
             cut = [cut_chunks(text, s.query_words, s.query_stride, s.query_chunks) or [text] for text in texts]
-            return self._search_chunks([self._encode(of, s.full_query_tokens) for of in cut], s.full_kept_chunks)
+            return self._rank("chunks", [self._encode(of, s.full_query_tokens) for of in cut], s.full_kept_chunks)
         raise ValueError(f"{route} is no dense route")
 
-    def _search_chunks(
-        self, units: Sequence[Float32s], kept: int, fusion: Literal["max", "combsum"] = "max"
+    def _rank(
+        self, purpose: str, units: Sequence[Float32s], kept: int, fusion: Literal["max", "combsum"] = "max"
     ) -> list[Ranking]:
-        index, search = self._vectors["chunks"], self._searches["chunks"]
-        return search_chunks(
-            units, index.chunks, index.owner, index.doc_ids, kept, self._settings.depth, fusion, search
-        )
+        index, search, order = self._vectors[purpose], self._searches[purpose], self._orders.get(purpose)
+        return search_chunks(units, search, index.owner, index.doc_ids, kept, self._settings.depth, fusion, order)
 
     def _encode(self, units: Sequence[str], tokens: int | None) -> Float32s:
         return self._encoder.encode(units, tokens, self._settings.query_prompt)

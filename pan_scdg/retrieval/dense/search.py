@@ -1,8 +1,8 @@
-"""Exact search with unit vectors: units of a query in the chunks of documents, or one vector in one vector a document.
+"""Rank documents by the similarities of their vectors with those of the units of a query.
 
-Similarities are exact inner products in steps of 1e-6 (`similarity`), so rankings are functions of the vectors alone.
+Similarities are exact inner products in steps of 1e-6 (`nearest`), so rankings are functions of the vectors alone.
 The routes differ in what is encoded and how many chunks are kept: ``dense-full`` searches with chunks of the query,
-``dense-sentence`` with its sentences, both with `search_chunks`.
+``dense-sentence`` with its sentences, ``abstract`` with one vector in one vector a document.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.dense.nearest import ExactSearch, Nearest, select_best
-from pan_scdg.retrieval.dense.rows import Floats, Rows
-from pan_scdg.retrieval.dense.similarity import STEP, Steps, count_steps
+from pan_scdg.retrieval.dense.nearest import STEP, ExactSearch, Floats, Nearest, Positions, Steps, count_steps
 from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, rank_best
 
 if TYPE_CHECKING:
@@ -22,20 +20,19 @@ if TYPE_CHECKING:
 
 Integers = npt.NDArray[np.integer]
 Search: TypeAlias = "ExactSearch | IvfSearch"
-EXACT = ExactSearch()
 ABSENT = np.iinfo(np.int64).min
 """Stands for the similarity of a document that has no chunk among those kept."""
 
 
 def search_chunks(
     queries: Sequence[Floats],
-    chunks: Rows,
+    search: Search,
     owner: Integers,
     doc_ids: Sequence[str],
     kept: int,
     depth: int,
     fusion: Literal["max", "combsum"] = "max",
-    search: Search = EXACT,
+    order: Positions | None = None,
 ) -> list[Ranking]:
     """Rank documents by their best chunks for the units of each query.
 
@@ -43,72 +40,49 @@ def search_chunks(
 
     Args:
         queries: for each query the unit vectors of its sentences, or of its chunks, ``[s, d]``; read as float32.
-        chunks: unit vectors of all chunks, float16 or float32 ``[c, d]``; a memory map will do.
+        search: finds the unit vectors of chunks.
         owner: for each chunk the position of its document in ``doc_ids``, ``[c]``.
         doc_ids: document ids, without repetition.
-        kept: chunks kept per unit before the maximum per document, equal ones by chunk position.
+        kept: chunks kept per unit before the maximum per document.
         depth: documents returned, equal ones by document id.
         fusion: the maximum over the units (paper, Sentence1-Max and Full), or the sum of the similarities, min-max
             normalised for each unit (paper, sentence-level CombSUM).
-        search: finds the vectors.
+        order: of equal chunks the one with the smaller number here is kept, ``[c]``. None: the earlier one.
 
     Raises:
         ValueError: shapes disagree, a value is not finite, ``kept`` or ``depth`` is below 1.
         UserError: the memory of the search is too small.
     """
-    if len(owner) != len(chunks):
-        raise ValueError(f"{len(chunks)} chunks but {len(owner)} owners")
+    if len(owner) != len(search.vectors):
+        raise ValueError(f"{len(search.vectors)} chunks but {len(owner)} owners")
     if min(kept, depth) < 1:
         raise ValueError("kept and depth must be at least 1")
     if not queries:
         return []
     vectors, rankings = [query.astype(np.float32) for query in queries], []
-    candidates = search.find(np.concatenate(vectors), chunks, kept)
+    nearest = search.find(np.concatenate(vectors), kept, order)
     for query in vectors:
-        found, parts = list(islice(candidates, len(query))), list[Ranking]()
+        found, parts = list(islice(nearest, len(query))), list[Ranking]()
         needed = _bound_needed(found if fusion == "max" else [], owner, len(doc_ids), depth)
         steps = np.full(len(doc_ids), ABSENT, np.int64)
         for vector, near in zip(query, found):
-            if _reaches(near, needed, owner)[~near.sure].any():  # doubtful chunks may matter
-                near = select_best(vector, chunks, near, kept, search.device)
-            decisive = near.positions[near.sure & _reaches(near, needed, owner)]
-            np.maximum.at(steps, owner[decisive], count_steps(vector[None], chunks, decisive, search.device)[0])
+            decisive = near.positions[near.scores + near.error >= needed[owner[near.positions]]]
+            np.maximum.at(steps, owner[decisive], count_steps(vector, search.vectors, decisive, search.device))
             if fusion == "combsum":
-                parts.append(_list_present(steps, doc_ids))
+                parts.append([Ranked(*scored) for scored in _score_found(steps, doc_ids).items()])
                 steps.fill(ABSENT)
         if fusion == "combsum":
             rankings.append(fuse_by_comb_sum(parts, depth))
         else:
-            rankings.append(rank_best(dict(_list_present(steps, doc_ids)), depth))
+            rankings.append(rank_best(_score_found(steps, doc_ids), depth))
     return rankings
 
 
-def search_documents(
-    queries: Floats, vectors: Rows, doc_ids: Sequence[str], depth: int, search: Search = EXACT
-) -> list[Ranking]:
-    """Rank documents for each query by the similarity of their one vector with its own (paper, Linq-Abstract).
-
-    Args:
-        queries: one unit vector a query, ``[q, d]``; read as float32.
-        vectors: unit vectors, float16 or float32 ``[n, d]``; a memory map will do.
-        doc_ids: ``n`` document ids, without repetition.
-        depth: documents returned, equal ones by document id.
-        search: finds the vectors.
-
-    Raises:
-        ValueError: shapes disagree, a value is not finite, or ``depth`` is below 1.
-        UserError: the memory of the search is too small.
-    """
-    if len(vectors) != len(doc_ids):
-        raise ValueError(f"{len(vectors)} vectors but {len(doc_ids)} document ids")
-    queries = queries.astype(np.float32)
+def order_by_id(doc_ids: Sequence[str]) -> Positions:
+    """Return the place of each document in the order of the ids, ``[n]``."""
     order = np.empty(len(doc_ids), np.int64)
     order[sorted(range(len(doc_ids)), key=doc_ids.__getitem__)] = np.arange(len(doc_ids))
-    rankings = []
-    for vector, found in zip(queries, search.find(queries, vectors, depth, order)):
-        steps = count_steps(vector[None], vectors, found.positions, search.device)[0]
-        rankings.append(rank_best({doc_ids[i]: _to_score(s) for i, s in zip(found.positions, steps)}, depth))
-    return rankings
+    return order
 
 
 def _bound_needed(found: Sequence[Nearest], owner: Integers, documents: int, depth: int) -> npt.NDArray[np.float64]:
@@ -118,23 +92,14 @@ def _bound_needed(found: Sequence[Nearest], owner: Integers, documents: int, dep
     """
     least = np.full(documents, -np.inf)
     for near in found:
-        np.maximum.at(least, owner[near.positions[near.sure]], near.scores[near.sure] - near.error)
+        np.maximum.at(least, owner[near.positions], near.scores - near.error)
     if len(present := least[least > -np.inf]) > depth:
         # two steps less, since documents with as many steps as the last one are ordered by their ids
         least = np.maximum(least, np.partition(present, -depth)[-depth] - 2 * STEP)
     return least
 
 
-def _reaches(near: Nearest, needed: npt.NDArray[np.float64], owner: Integers) -> npt.NDArray[np.bool_]:
-    """Return True for each candidate that may be as similar as its document needs, ``[n]``."""
-    return near.scores + near.error >= needed[owner[near.positions]]
-
-
-def _list_present(steps: Steps, doc_ids: Sequence[str]) -> Ranking:
-    """Return the documents that are not ``ABSENT`` with their similarities, in the order of ``doc_ids``."""
-    return [Ranked(doc_ids[int(i)], _to_score(steps[i])) for i in np.flatnonzero(steps > ABSENT)]
-
-
-def _to_score(steps: np.int64) -> float:
-    """Return a similarity as a decimal number."""
-    return round(int(steps) * STEP, 6)
+def _score_found(steps: Steps, doc_ids: Sequence[str]) -> dict[str, float]:
+    """Return the similarities of the documents that are not ``ABSENT``."""
+    found = np.flatnonzero(steps > ABSENT)
+    return {doc_ids[i]: round(s * STEP, 6) for i, s in zip(found.tolist(), steps[found].tolist())}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, NamedTuple
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from pan_scdg.errors import UserError
 from pan_scdg.own_files import OwnRecord, open_own, parse_record, read_record, write_atomically
@@ -57,13 +57,6 @@ class Manifest(OwnRecord):
         return {**fields, **self.settings}
 
 
-class _AnyFormat(OwnRecord):
-    """A manifest of any version."""
-
-    model_config = ConfigDict(extra="ignore")
-    format: int
-
-
 class CountedDocument(NamedTuple):
     """A document and how many vectors it has."""
 
@@ -94,32 +87,15 @@ class Group(NamedTuple):
         return sum(document.vectors for document in self.documents)
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of a folder of vectors.
-
-    Raises:
-        UserError: there are no vectors, or they are of another format.
-    """
-    path = folder / MANIFEST
-    known = read_record(path, _AnyFormat, REBUILD, _MANIFEST_BYTES)
-    if known is None:
-        raise UserError("no vectors were found", "build the index first", folder)
-    if known.format != FORMAT:
-        what = f"the vectors have format {known.format}, this version reads {FORMAT}"
-        raise UserError(what, "build them again", path)
-    found = read_record(path, Manifest, REBUILD, _MANIFEST_BYTES)
-    if found is None:
-        raise UserError("was removed while it was read", "build the index again", path)
-    return found
-
-
 def check_manifest(folder: Path, wanted: Manifest) -> Manifest:
-    """Return the manifest of the folder, if it is the wanted one but for its completeness.
+    """Return the manifest of a folder of vectors, if it is the wanted one but for its completeness.
 
     Raises:
-        UserError: the manifest is missing, or a field differs; the text names the field.
+        UserError: the manifest is missing or damaged, or a field differs; the text names the field.
     """
-    found = read_manifest(folder)
+    found = read_record(folder / MANIFEST, Manifest, REBUILD, _MANIFEST_BYTES)
+    if found is None:
+        raise UserError("no vectors were found", "build the index first", folder)
     here, there = wanted.list_fields(), found.list_fields()
     for name in sorted(here.keys() | there.keys()):
         if here.get(name) != there.get(name):

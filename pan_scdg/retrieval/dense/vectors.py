@@ -25,7 +25,7 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.locks import wait_for_lock
 from pan_scdg.own_files import open_own, open_to_append, refuse_link
-from pan_scdg.retrieval.dense.rows import Rows, Stacked, list_pieces
+from pan_scdg.retrieval.dense.nearest import Rows, Stacked, list_pieces
 from pan_scdg.retrieval.dense.vector_files import (
     DOCUMENTS,
     MANIFEST,
@@ -147,19 +147,17 @@ class VectorWriter(contextlib.AbstractContextManager["VectorWriter"]):
             UserError: a whole group is damaged.
         """
         width, path = 2 * self.manifest.dimension, self.folder / VECTORS
-        available = path.stat().st_size // width
-        end = documents = rows = read = 0
-        whole: list[Group] = []
+        available, rows, whole = path.stat().st_size // width, 0, list[Group]()
         for group in read_groups(self.folder / DOCUMENTS, self.manifest):
             if rows + group.rows > available:
                 break
-            end, read, documents, rows = group.end, group.read, documents + len(group.documents), rows + group.rows
+            rows += group.rows
             whole.append(group)
         with open_own(path) as file:
             verify_vectors(file, path, whole, width)
-        self._documents.truncate(end)
+        self._documents.truncate(whole[-1].end if whole else 0)
         self._vectors.truncate(rows * width)
-        return documents, read
+        return sum(len(group.documents) for group in whole), whole[-1].read if whole else 0
 
     def close(self) -> None:
         """Close the files and release the lock."""
