@@ -97,7 +97,7 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
                 number,
             )
         for name in ("score", "threshold"):
-            read_score(record, name, path, number)
+            _read_score(record, name, path, number)
         first = lines.setdefault((suspicious, source), number)
         if first != number:
             raise UserError(f"repeats the pair of line {first}", "keep one of the lines", path, number)
@@ -105,7 +105,7 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def read_score(record: Mapping[str, Any], name: str, path: Path, line: int) -> float | None:
+def _read_score(record: Mapping[str, Any], name: str, path: Path, line: int) -> float | None:
     """Return the number in the field ``name`` of a result's record; None if it is missing or null.
 
     Raises:

@@ -3,19 +3,20 @@
 from tests.bad_input.inputs import PAIRS, RETRIEVAL, Bad
 
 PREPARE = "studies prepare --data {input} --output {output} --part pan26"
+PREPARE_GIVEN = f"{PREPARE} --given pan26-folds={{input}}/folds.jsonl"
 RERANK = "run --input {input} --output {output} --profile {profile} --model {model} --device cpu"
 QRELS = "q1 0 d/1 1\nq2 0 d/2 1\nq3 0 d/3 1\n"
 FOLDS = "".join(f'{{"query_id": "q{i}", "fold": {i - 1}}}\n' for i in (1, 2, 3))
 
 
-def _given(name: str, text: str, says: str) -> Bad:
-    """A ready file beside the data of PAN 2026."""
-    files = RETRIEVAL | {"qrels.txt": QRELS, "folds.jsonl": FOLDS, name: text}
-    return Bad({f"pan26/{n}": content for n, content in files.items()}, f"/pan26/{name}{says}", PREPARE)
+def _folds(text: str, says: str) -> Bad:
+    """A file of folds that the user gives for the data of PAN 2026."""
+    data = {f"pan26/{name}": content for name, content in (RETRIEVAL | {"qrels.txt": QRELS}).items()}
+    return Bad(data | {"folds.jsonl": text}, f"/folds.jsonl{says}", PREPARE_GIVEN)
 
 
 def _fold(second: str, says: str) -> Bad:
-    return _given("folds.jsonl", f'{{"query_id": "q1", "fold": 0}}\n{second}\n', f":2: {says}")
+    return _folds(f'{{"query_id": "q1", "fold": 0}}\n{second}\n', f":2: {says}")
 
 
 def _first_stage(second: str, says: str) -> Bad:
@@ -51,19 +52,12 @@ ROWS = {
     "a query in two folds": _fold(
         '{"query_id": "q1", "fold": 1}', "the query 'q1' occurs twice, first in line 1; keep one"
     ),
-    "a manifest nested deeply": _given(
-        "pan2026_pairs_manifest.jsonl", "[" * 100_000, ":1: not readable as JSON: nested deeper than 64 levels; "
+    "folds nested deeply": _folds("[" * 100_000, ":1: not readable as JSON: nested deeper than 64 levels; "),
+    "folds of millions of values": _folds(
+        '{"a": [' + "0," * 200_000 + "0]}", ":1: not readable as JSON: more than 100000 values; "
     ),
-    "a manifest of millions of values": _given(
-        "pan2026_pairs_manifest.jsonl",
-        '{"a": [' + "0," * 200_000 + "0]}",
-        ":1: not readable as JSON: more than 100000 values; ",
-    ),
-    "an index of another study": Bad(
-        {f"pan26/{name}": text for name, text in (RETRIEVAL | {"qrels.txt": QRELS}).items()},
-        "^{output}/index.json: .*; ",
-        PREPARE,
-        output={"index.json": '{"format": 1, "parts": {"pan26": 1e999}}'},
+    "a study into another's folder": _folds(FOLDS, "")._replace(
+        says="^{output}: the output directory is not empty: it holds 'index.json'; ", output={"index.json": "{}"}
     ),
     "no first stage": Bad(RETRIEVAL, "^.*/none: the run does not exist; ", f"{RERANK} --candidates {{input}}/../none"),
     "a first stage scored by no number": _first_stage("q2 Q0 d/2 1 nan x", ":2: the score 'nan' is not finite; "),

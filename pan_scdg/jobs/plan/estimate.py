@@ -13,6 +13,7 @@ from pan_scdg.jobs.plan.gpus import SHARE, estimate_hours, estimate_indexing
 from pan_scdg.jobs.plan.probe import probe
 from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request, take_first
 from pan_scdg.jobs.retrieval.retrieve import Retrieval, prepare
+from pan_scdg.models.catalogue import describe_size
 from pan_scdg.models.config import read_config
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
@@ -83,7 +84,8 @@ class Plan:
         if self.hours is not None:
             yield "tokens per second", f"{self.tokens_per_second:,} on each of {self.devices} x {self.device}"
             yield "time", f"about {format_duration(self.hours * HOUR)}"
-            yield "memory", f"{self.peak_memory_gib} GiB, of which {self.weights_gib} GiB are weights"
+            peak, weights = (describe_size(round((n or 0) * GIB)) for n in (self.peak_memory_gib, self.weights_gib))
+            yield "memory", f"{peak}, of which {weights} are weights"
         devices = "" if self.devices == 1 else f"{self.devices} "
         for name, found in (("indexing", self.indexing_hours_by_gpu), ("time", self.hours_by_gpu)):
             for gpu, hours in (found or {}).items():
