@@ -6,6 +6,8 @@ In a clone or an image the bundled folders are beside the package, in an install
 import os
 from pathlib import Path
 
+from pan_scdg.errors import UserError
+
 PACKAGE = Path(__file__).resolve().parent
 INSIDE = PACKAGE / "_bundled"
 """Folder of the bundled data in a wheel; see ``force-include`` in pyproject.toml."""
@@ -29,6 +31,20 @@ def find_model_cache() -> Path:
     if not is_installed():
         return find_bundled("model_cache")
     return _expand_home(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")) / "pan_scdg"
+
+
+def make_cache_folder(folder: Path) -> None:
+    """Create a folder in the model cache, and those above it.
+
+    Raises:
+        UserError: it cannot be created.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UserError(
+            f"cannot be written: {e.strerror}", f"name another cache with {MODEL_CACHE_VARIABLE}", folder
+        ) from e
 
 
 def find_hub_cache() -> Path:

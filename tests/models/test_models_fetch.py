@@ -221,6 +221,12 @@ def test_without_a_network(fetch: Fetch, cache: Path) -> None:
     assert "HF_HUB_OFFLINE is set" in refused(fetch(HF_HUB_OFFLINE="1"), cache)
 
 
+def test_a_cache_that_cannot_be_written(fetch: Fetch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = refused(fetch(PAN_SCDG_MODEL_CACHE=str(tmp_path / "file")), tmp_path)
+    assert "cannot be written: Not a directory; name another cache with PAN_SCDG_MODEL_CACHE" in said
+
+
 def test_a_partial_folder_is_never_taken_for_a_model_without_network(fetch: Fetch, hub: LocalHub, cache: Path) -> None:
     hub.cut["model.safetensors"] = 10
     refused(fetch(), cache)

@@ -93,6 +93,12 @@ def test_damaged_weights_are_refused(cli: Cli, cache: Path, wheel: Path, monkeyp
     check_refused(cli, cache, "cannot be converted")
 
 
+def test_a_cache_that_cannot_be_written(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "file"))
+    check_refused(cli, tmp_path / "cache", "cannot be written: Not a directory; name another cache")
+
+
 def test_a_folder_of_that_name_is_left_alone(cli: Cli, cache: Path) -> None:
     (cache / NAME).mkdir(parents=True)
     done = cli("models", "fetch", NAME)

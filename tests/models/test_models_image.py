@@ -14,7 +14,7 @@ import pytest
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.digests import hash_file
 from pan_scdg.models.fetch import main
-from pan_scdg.models.lock import LOCK, Locked, read_lock
+from pan_scdg.models.lock import LOCK, Locked, read_lock, write_lock
 from tests.local_hub import LocalHub, serving
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +38,15 @@ def test_words_that_mean_nothing_are_refused_before_anything_is_fetched(
     assert main(words) == 2
     assert says in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_folder_for_images_has_is_not_fetched_on_top_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path))
+    write_lock(NAME, Locked(repository=REPOSITORY, revision=COMMIT, files={}))
+    assert main(f"{NAME}@main") == 2
+    assert f"MODELS names {NAME}, which is in model_cache/image; leave it out" in capsys.readouterr().err
 
 
 @pytest.fixture
