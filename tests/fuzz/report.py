@@ -34,14 +34,6 @@ class Tally:
         for file, lines in outcome.lines.items():
             self.lines.setdefault(file, set()).update(lines)
 
-    def coverage(self) -> dict[str, tuple[int, int]]:
-        """By module: lines that were run, and lines of its functions."""
-        found = {}
-        for file, lines in sorted(self.lines.items()):
-            all_lines = lines_of_functions(file)
-            found[Path(file).relative_to(ROOT).as_posix()] = (len(lines & all_lines), len(all_lines))
-        return found
-
     def record(self) -> dict[str, Any]:
         """As JSON values."""
         return {"inputs": self.inputs, "read": self.read, "refused": self.refused, "findings": dict(self.findings)}

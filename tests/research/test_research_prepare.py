@@ -26,7 +26,6 @@ from pan_scdg.research.data.splits import read_splits
 from pan_scdg.research.retention.instances import read_instances
 from tests.research.small_corpora import feature, write_corpus
 
-Prepare = Callable[..., list[str]]
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
 
 

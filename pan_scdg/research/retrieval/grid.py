@@ -7,7 +7,7 @@ open the order after the first N candidates: here scores are normalised over the
 order after them.
 
 The measures need the ranks of the judged documents alone: with the same arithmetic and the same ties as
-`pan_scdg.scdg.rerank`.
+`scdg.decision.rerank`.
 """
 
 import math
@@ -101,7 +101,7 @@ def search_grid(qrels: Qrels, candidates: Mapping[str, Candidates]) -> list[Grid
 
 
 def rerank_by(candidates: Candidates, chosen: Configuration) -> list[str]:
-    """Return all documents in the order of one configuration, by `pan_scdg.scdg.rerank`."""
+    """Return all documents in the order of one configuration, by `scdg.decision.rerank`."""
     n, feature = min(chosen.depth, len(candidates.gains)), FEATURES.index(chosen.feature)
     head = candidates.doc_ids[:n]
     order = rerank(head, candidates.coarse[:n], candidates.gains[:n, feature], chosen.weight)
