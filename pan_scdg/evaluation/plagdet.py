@@ -13,7 +13,7 @@ wrongly or stops) and a length of 0 in all sides of a passage (it divides by zer
 A length of 0 on one of two sides is compared as the official program does.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import log2
 from typing import Any, NamedTuple
 
@@ -109,7 +109,8 @@ def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
     others: dict[str, list[Span]] = {}
     for span in by:
         others.setdefault(span.suspicious, []).append(span)
-    columns = {suspicious: _build_columns(spans) for suspicious, spans in others.items()}
+    numbers = {name: i for i, name in enumerate(dict.fromkeys([None, *(span.source for span in by)]))}
+    columns = {suspicious: _build_columns(spans, numbers) for suspicious, spans in others.items()}
     hits, characters = [0] * len(of), [0] * len(of)
     common: dict[tuple[str, str], Array] = {}
     for i, span in enumerate(of):
@@ -119,8 +120,8 @@ def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
         overlap = _meet(this, span.this_interval)
         sides = [(("suspicious", span.suspicious), this, span.this_interval)]
         if span.source is not None:
-            unnamed, same = names == None, names == span.source  # noqa: E711 - of each element
-            overlap &= unnamed | (same & _meet(source, span.source_interval))
+            same = names == numbers.get(span.source, -1)
+            overlap &= (names == numbers[None]) | (same & _meet(source, span.source_interval))
             sides.append((("source", span.source), source, span.source_interval))
         hits[i] = int(np.count_nonzero(overlap))
         for document, places, interval in sides:
@@ -130,14 +131,14 @@ def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
     return Cover(hits, characters, sum(map(_count_places, common.values())))
 
 
-def _build_columns(spans: Sequence[Span]) -> tuple[Array, Array, Array]:
-    """Return the intervals in the suspicious document and in the source, ``[n, 2]``, and the names of the sources.
+def _build_columns(spans: Sequence[Span], numbers: Mapping[str | None, int]) -> tuple[Array, Array, Array]:
+    """Return the intervals in the suspicious document and in the source, ``[n, 2]``, and the numbers of the sources.
 
     A passage without a source has no characters there.
     """
     this = np.array([span.this_interval for span in spans], dtype=np.int64)
     source = np.array([span.source_interval for span in spans], dtype=np.int64)
-    return this, source, np.array([span.source for span in spans], dtype=object)
+    return this, source, np.array([numbers[span.source] for span in spans])
 
 
 def _meet(places: Array, interval: tuple[int, int]) -> Array:

@@ -97,7 +97,7 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
                 number,
             )
         for name in ("score", "threshold"):
-            _read_score(record, name, path, number)
+            _check_score(record, name, path, number)
         first = lines.setdefault((suspicious, source), number)
         if first != number:
             raise UserError(f"repeats the pair of line {first}", "keep one of the lines", path, number)
@@ -105,15 +105,10 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _read_score(record: Mapping[str, Any], name: str, path: Path, line: int) -> float | None:
-    """Return the number in the field ``name`` of a result's record; None if it is missing or null.
-
-    Raises:
-        UserError: the field has another type, or the number is too large or not finite.
-    """
+def _check_score(record: Mapping[str, Any], name: str, path: Path, line: int) -> None:
+    """Raise UserError if the field ``name`` of a record is neither missing, null nor a number that is not too large."""
     value = record.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_SCORE:
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_SCORE
+    ):
         raise UserError(f"{name!r} is not a valid number", "give the results of `run`", path, line)
-    return float(value)
