@@ -215,13 +215,13 @@ def main(words: str) -> int:
     try:
         prepared = read_lock()
         for name, _, _ in models:
-            if name in prepared:  # the build copies both folders into one
-                raise UserError(f"MODELS names {name}, which is in model_cache/image", "leave it out of one of them")
             if _look_up(name).gated:
                 raise UserError(
                     f"MODELS names {name}, which is gated, and a build has no token",
                     "fetch it with HF_TOKEN into model_cache/image before the build, which copies that folder",
                 )
+            if name in prepared:  # the build copies both folders into one
+                raise UserError(f"MODELS names {name}, which is in model_cache/image", "leave it out of one of them")
         for name, _, revision in models:
             print("\n".join(fetch_model(name, revision or None)), flush=True)
     except UserError as e:
