@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pan_scdg.models import encoder as encoding
 from pan_scdg.models import linear
 from pan_scdg.models.encoder import Encoder, load_encoder
-from pan_scdg.passages.units import prepare_text
+from pan_scdg.align.units import prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.retrieval.units import cut_chunks
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from pan_scdg.baselines.char_ngrams import extract_letters, find_passages
-from pan_scdg.baselines.lexical import Collection
+from pan_scdg.methods.char_ngrams import extract_letters, find_passages
+from pan_scdg.methods.lexical import Collection
 from pan_scdg.profile.baseline import BaselineSettings, Bm25Pairs, CharNgrams, Containment, GramLogistic
 from pan_scdg.records import TextPair
 from pan_scdg.scoring.baseline_registry import METHODS, BaselineParts

@@ -16,8 +16,8 @@ from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import development_set
 from benchmarks.verdicts import gather, read_pan13
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.passages.units import prepare_text
-from pan_scdg.passages.verbatim import find_runs
+from pan_scdg.align.units import prepare_text
+from pan_scdg.align.verbatim import find_runs
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.records import TextPair

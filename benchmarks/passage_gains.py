@@ -19,7 +19,7 @@ from benchmarks.pair_gains import development_set
 from benchmarks.verdicts import Floats, Items, gather, read_pan13, tabulate
 from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.passages.units import PreparedText, prepare_text
+from pan_scdg.align.units import PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress

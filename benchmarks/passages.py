@@ -21,8 +21,8 @@ from benchmarks.development.texts import material_for_command
 from benchmarks.pan13 import read_known_pairs
 from pan_scdg.evaluation.plagdet import compute_plagdet
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.passages.align import Alignment
-from pan_scdg.passages.units import prepare_text
+from pan_scdg.align.align import Alignment
+from pan_scdg.align.units import prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import DocumentPair, Passage, Span
 

@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from pan_scdg.jobs.pairs.report import make_run_report
-from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import Locator, PassageFinder
+from pan_scdg.align.align import Evidence
+from pan_scdg.align.finder import Locator, PassageFinder
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.report.html import write_report

@@ -17,7 +17,7 @@ import click
 from benchmarks.development.stock import stock
 from benchmarks.development.texts import Material, material_for_command
 from pan_scdg.evaluation.plagdet import compute_plagdet, measure_coverage
-from pan_scdg.passages.finder import PassageFinder
+from pan_scdg.align.finder import PassageFinder
 from pan_scdg.profile import PassageSettings
 from pan_scdg.records import Passage, Span
 

@@ -15,11 +15,11 @@ import click
 import numpy as np
 
 from pan_scdg.profile import PAPER_GRID
-from pan_scdg.research.data.splits import SEEDS, PairSplit
-from pan_scdg.research.pairs.scores import AVERAGE, LABEL, make_score_table, name_top
-from pan_scdg.research.pairs.split_study import NO_PARAMETER, Method, evaluate_splits
-from pan_scdg.research.retrieval.comparison import compare_rows, make_run
-from pan_scdg.research.retrieval.grid import FEATURES, Candidates, search_grid
+from studies.data.splits import SEEDS, PairSplit
+from studies.pairs.scores import AVERAGE, LABEL, make_score_table, name_top
+from studies.pairs.split_study import NO_PARAMETER, Method, evaluate_splits
+from studies.retrieval.comparison import compare_rows, make_run
+from studies.retrieval.grid import FEATURES, Candidates, search_grid
 from pan_scdg.scdg.decision import choose_threshold
 
 POSITIVE, NEGATIVE, TEST = 4777, 2014, 1359

@@ -21,7 +21,7 @@ from benchmarks.simple_pair_scores import best_four_sentences, four_gram_contain
 from pan_scdg.evaluation.pairs import JudgedPairs, bootstrap_pair_differences, bootstrap_pairs, compute_pair_metrics
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.passages.units import prepare_text
+from pan_scdg.align.units import prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress

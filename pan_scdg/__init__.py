@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pan_scdg.errors import UserError
     from pan_scdg.pair_result import PairResult, Token
-    from pan_scdg.passages.align import Evidence
+    from pan_scdg.align.align import Evidence
     from pan_scdg.profile import Profile, load_profile
     from pan_scdg.records import Passage
     from pan_scdg.retrieval.ranking import Ranked
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _MODULES = {
-    "Evidence": "pan_scdg.passages.align",
+    "Evidence": "pan_scdg.align.align",
     "PairResult": "pan_scdg.pair_result",
     "Passage": "pan_scdg.records",
     "Profile": "pan_scdg.profile",

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.units import count_words
+from pan_scdg.align.align import Evidence
+from pan_scdg.align.units import count_words
 from pan_scdg.report.judge import judge_pair
 from pan_scdg.report.records import Report, ReportText, TokenGains
 from pan_scdg.scdg.aggregation import Floats, list_stored

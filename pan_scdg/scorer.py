@@ -15,9 +15,9 @@ from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.fit import choose_device
 from pan_scdg.notices import Notices
 from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
-from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import Locator, PassageFinder
-from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.align.align import Evidence
+from pan_scdg.align.finder import Locator, PassageFinder
+from pan_scdg.align.scorer import AlignmentScorer
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.records import DocumentPair, TextFile

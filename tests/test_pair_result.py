@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.pair_result import PairResult, Token
-from pan_scdg.passages.align import Evidence
+from pan_scdg.align.align import Evidence
 from pan_scdg.records import Passage
 
 TEXT = "One two three four." + 50 * " And more."

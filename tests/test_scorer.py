@@ -25,7 +25,7 @@ from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
 from pan_scdg.models import encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
-from pan_scdg.passages import finder
+from pan_scdg.align import finder
 from pan_scdg.profile import ModelSettings, PassageSettings, Profile, RetrievalSettings
 from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
 from pan_scdg.profile.retrieval import CascadeSettings

@@ -17,7 +17,7 @@ from pan_scdg.cli.truth import calibrate, compare, evaluate
 
 REGISTERED = "pan_scdg.commands"
 """Name of the entry points by which packages register commands."""
-OWN = (EntryPoint("studies", "pan_scdg.research.commands:studies", REGISTERED),)
+OWN = (EntryPoint("studies", "studies.commands:studies", REGISTERED),)
 """Entry points of this project: a clone that is not installed has no metadata to read them from."""
 
 

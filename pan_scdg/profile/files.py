@@ -23,7 +23,7 @@ from pan_scdg.profile.passages import PassageSettings
 from pan_scdg.profile.retrieval import RetrievalSettings
 from pan_scdg.profile.table import ModelSettings, Table
 
-SHIPPED = Path(__file__).parent / "shipped"
+SHIPPED = Path(__file__).parent.parent / "profiles"
 LARGEST_FILE = 1 << 16
 """Largest size of a profile file in bytes; the largest bundled one has fewer than 8,000."""
 SHOWN = 100

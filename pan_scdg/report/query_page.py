@@ -7,8 +7,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.units import count_words
+from pan_scdg.align.align import Evidence
+from pan_scdg.align.units import count_words
 from pan_scdg.report.html import BOTH, render_page
 from pan_scdg.report.records import TokenGains
 from pan_scdg.report.texts import TextView

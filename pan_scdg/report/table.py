@@ -10,7 +10,7 @@ from typing import Any
 from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.detections import format_decision
-from pan_scdg.passages.align import Evidence
+from pan_scdg.align.align import Evidence
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.retrieval.sentences import find_sentence_spans
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.units import count_words
+from pan_scdg.align.align import Evidence
+from pan_scdg.align.units import count_words
 from pan_scdg.report.charts import (
     Band,
     GainProfile,

@@ -6,8 +6,8 @@ from typing import Any
 
 from pan_scdg import __version__
 from pan_scdg.models.find import SHORT, FoundModel
-from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.quotations import MOST_WORDS
+from pan_scdg.align.align import Evidence
+from pan_scdg.align.quotations import MOST_WORDS
 from pan_scdg.report.records import Judgement, Report
 
 SYMBOLS: dict[Judgement, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomlkit
 
-from pan_scdg.baselines.cosine import choose_officially
+from pan_scdg.methods.cosine import choose_officially
 from pan_scdg.notices import Notices
-from pan_scdg.passages.finder import OpenAlignment
-from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.align.finder import OpenAlignment
+from pan_scdg.align.scorer import AlignmentScorer
 from pan_scdg.profile.baseline import Alignment, BaselineSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, PairScorer, Passage

@@ -15,14 +15,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from pan_scdg.baselines.answers import Answerer, Complete
-from pan_scdg.baselines.char_ngrams import find_passages
-from pan_scdg.baselines.cosine import CosineScorer
-from pan_scdg.baselines.endpoint import choose_model_name, read_endpoint
-from pan_scdg.baselines.lexical import Collection, make_bm25, make_char_ngrams, make_containment, make_gram_overlap
-from pan_scdg.baselines.local_instruct import LocalInstruct
-from pan_scdg.baselines.prompting import PromptJudge
-from pan_scdg.baselines.vectors import VectorScorer
+from pan_scdg.methods.answers import Answerer, Complete
+from pan_scdg.methods.char_ngrams import find_passages
+from pan_scdg.methods.cosine import CosineScorer
+from pan_scdg.methods.endpoint import choose_model_name, read_endpoint
+from pan_scdg.methods.lexical import Collection, make_bm25, make_char_ngrams, make_containment, make_gram_overlap
+from pan_scdg.methods.local_instruct import LocalInstruct
+from pan_scdg.methods.prompting import PromptJudge
+from pan_scdg.methods.vectors import VectorScorer
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
@@ -33,7 +33,7 @@ from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.models.lock import list_lock_warnings
-from pan_scdg.passages.scorer import AlignmentScorer, name_numbers
+from pan_scdg.align.scorer import AlignmentScorer, name_numbers
 from pan_scdg.profile import MatchSettings, ModelSettings, Profile
 from pan_scdg.profile.baseline import (
     Alignment,

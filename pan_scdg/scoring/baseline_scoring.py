@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from pan_scdg.baselines.lexical import Collection, hash_collection
+from pan_scdg.methods.lexical import Collection, hash_collection
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say

@@ -10,8 +10,8 @@ import tomlkit
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
-from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import OpenAlignment
+from pan_scdg.align.align import Evidence
+from pan_scdg.align.finder import OpenAlignment
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.gains import Gains

@@ -9,7 +9,7 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.align.scorer import AlignmentScorer
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Document, Query
 from pan_scdg.retrieval.candidates import FirstStage

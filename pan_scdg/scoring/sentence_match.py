@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.digests import hash_text
-from pan_scdg.passages.scorer import AlignmentScorer
-from pan_scdg.passages.units import EncodedText
+from pan_scdg.align.scorer import AlignmentScorer
+from pan_scdg.align.units import EncodedText
 from pan_scdg.profile import MatchSettings
 from pan_scdg.records import Query
 from pan_scdg.scdg.aggregation import Floats

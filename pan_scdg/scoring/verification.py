@@ -13,7 +13,7 @@ from pydantic import Strict, TypeAdapter
 
 from pan_scdg.digests import hash_text
 from pan_scdg.own_files import EXACT, parse_as
-from pan_scdg.passages.align import Evidence
+from pan_scdg.align.align import Evidence
 from pan_scdg.records import Passage
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.control import shuffle_source

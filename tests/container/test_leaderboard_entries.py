@@ -19,7 +19,7 @@ from tests.stand_ins import COMMIT, list_repositories, write_hub, write_profile
 pytestmark = pytest.mark.container
 ENTRIES = {name: entry for name, entry in read_manifest(ROOT / "tira.yml").items() if name.endswith("leaderboard")}
 FORMATS = {"pan25-leaderboard": "text-alignment-features", "pan26-leaderboard": "run.txt"}
-SHIPPED = "/app/pan_scdg/profile/shipped"
+SHIPPED = "/app/pan_scdg/profiles"
 RULE = {"q": 10, "threshold": -1.0}
 """Of pairs, where `calibrate` would write it; every pair that can be scored is positive."""
 EMPTY = "suspicious-document99999.txt"

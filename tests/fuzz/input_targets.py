@@ -5,20 +5,20 @@ from pathlib import Path
 from formats import CSV, JSON, LINES, TOML, XML, YAML, gzipped, npy
 from target import Target
 
-from pan_scdg.baselines.vectors import find_vector_file, read_vector
+from pan_scdg.methods.vectors import find_vector_file, read_vector
 from pan_scdg.evaluation.spans import read_spans
 from pan_scdg.jobs import tira as tira_submission
 from pan_scdg.jobs.compare import read_result
 from pan_scdg.notices import Notices
 from pan_scdg.pan import documents, inputs, prepare, runs, source_retrieval, text_alignment, truth
 from pan_scdg.profile import load_profile
-from pan_scdg.research.data import news, pair_manifest, queries, splits
-from pan_scdg.research.retention import instances
+from studies.data import news, pair_manifest, queries, splits
+from studies.retention import instances
 from pan_scdg.retrieval.candidate_files import read_candidates
 
 SETTINGS = load_profile("offline").need_retrieval()
 UNTRUSTED = "pan_scdg.pan.untrusted"
-RECORDS = "pan_scdg.research.data.records"
+RECORDS = "studies.data.records"
 
 
 def _pairs(folder: Path) -> None:
@@ -84,7 +84,7 @@ def _cluster_split(folder: Path) -> None:
 
 
 PACKED = JSON.packed_by(gzipped)
-_SPLITS = ("pan_scdg.research.data.splits",)
+_SPLITS = ("studies.data.splits",)
 INPUTS = (
     Target(
         "pairs",
@@ -163,12 +163,12 @@ INPUTS = (
         ("pan_scdg.jobs.tira",),
         rate=0.1,
     ),
-    Target("vectors-given", _vectors, {"a.txt.npy": LINES.packed_by(npy)}, ("pan_scdg.baselines.vectors",)),
+    Target("vectors-given", _vectors, {"a.txt.npy": LINES.packed_by(npy)}, ("pan_scdg.methods.vectors",)),
     Target(
         "pair-manifest",
         lambda folder: pair_manifest.read_manifest(folder / "manifest.jsonl"),
         {"manifest.jsonl": JSON},
-        ("pan_scdg.research.data.pair_manifest", RECORDS),
+        ("studies.data.pair_manifest", RECORDS),
         rate=0.3,
     ),
     Target(
@@ -182,21 +182,21 @@ INPUTS = (
         "cluster-split",
         _cluster_split,
         {"pairs.jsonl": JSON, "split.csv": CSV},
-        ("pan_scdg.research.data.news", "pan_scdg.research.data.splits", RECORDS),
+        ("studies.data.news", "studies.data.splits", RECORDS),
         rate=0.4,
     ),
     Target(
         "instances",
         lambda folder: instances.read_instances(folder / "instances.jsonl"),
         {"instances.jsonl": JSON},
-        ("pan_scdg.research.retention.instances", RECORDS),
+        ("studies.retention.instances", RECORDS),
         rate=0.4,
     ),
     Target(
         "folds",
         lambda folder: queries.read_folds(folder / "folds.jsonl", {"q0", "q1", "q2", "q3", "4"}),
         {"folds.jsonl": JSON},
-        ("pan_scdg.research.data.queries", RECORDS),
+        ("studies.data.queries", RECORDS),
     ),
-    Target("clusters", _clusters, {"train.src": LINES}, ("pan_scdg.research.data.news", UNTRUSTED)),
+    Target("clusters", _clusters, {"train.src": LINES}, ("studies.data.news", UNTRUSTED)),
 )

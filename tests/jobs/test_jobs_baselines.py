@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.baselines import lexical
-from pan_scdg.baselines.char_ngrams import compute_covered_share, find_passages
-from pan_scdg.baselines.cosine import choose_official_threshold
-from pan_scdg.baselines.lexical import (
+from pan_scdg.methods import lexical
+from pan_scdg.methods.char_ngrams import compute_covered_share, find_passages
+from pan_scdg.methods.cosine import choose_official_threshold
+from pan_scdg.methods.lexical import (
     compute_pair_score,
     count_statistics,
     measure_covered_tokens,

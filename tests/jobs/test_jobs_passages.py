@@ -11,10 +11,10 @@ import pytest
 from lxml import etree
 
 from pan_scdg.jobs.pairs.results import NO_PASSAGE
-from pan_scdg.passages.align import align_words
-from pan_scdg.passages.units import PreparedText, prepare_text
+from pan_scdg.align.align import align_words
+from pan_scdg.align.units import PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings
-from tests.passages.test_passages_match import REWRITTEN, SOURCE, UNRELATED
+from tests.align.test_passages_match import REWRITTEN, SOURCE, UNRELATED
 
 Cli = Callable[..., Any]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pan25-pairs" / "test"
@@ -109,7 +109,7 @@ def test_the_default_profile_decides_and_places_without_a_language_model(
         texts.append(text)
         return prepare_text(text, least_words)
 
-    monkeypatch.setattr("pan_scdg.passages.scorer.prepare_text", split)
+    monkeypatch.setattr("pan_scdg.align.scorer.prepare_text", split)
     done = cli("run", "--input", EXAMPLES, "--output", output, "--limit", "3")
     assert done.code == 0, done.err
     assert texts

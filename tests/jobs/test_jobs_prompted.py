@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.baselines import endpoint
-from pan_scdg.baselines.local_instruct import LocalInstruct
+from pan_scdg.methods import endpoint
+from pan_scdg.methods.local_instruct import LocalInstruct
 from tests.local_chat import Fault, LocalChat, serving, until
 
 ROOT = Path(__file__).parents[2]

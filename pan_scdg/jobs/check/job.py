@@ -26,7 +26,7 @@ from pan_scdg.jobs.pairs.report import measure_gains
 from pan_scdg.jobs.requests import PAGE, Computing, describe_job
 from pan_scdg.models.find import FoundModel
 from pan_scdg.notices import Notices
-from pan_scdg.passages.finder import Locator, PassageFinder
+from pan_scdg.align.finder import Locator, PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.report.judge import NEAR
 from pan_scdg.report.table import format_best

@@ -7,9 +7,9 @@ from pathlib import Path
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check.texts import Material
 from pan_scdg.models.encoding import EncodingActors
-from pan_scdg.passages.finder import OpenAlignment
-from pan_scdg.passages.reachable import FirstStage
-from pan_scdg.passages.scorer import AlignmentScorer
+from pan_scdg.align.finder import OpenAlignment
+from pan_scdg.align.reachable import FirstStage
+from pan_scdg.align.scorer import AlignmentScorer
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.profile.baseline import Alignment
 from pan_scdg.progress import Progress

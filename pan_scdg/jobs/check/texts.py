@@ -10,8 +10,8 @@ from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.documents import ReadDocument, read_any_document, read_texts
-from pan_scdg.passages.units import PreparedText, count_words, prepare_text
-from pan_scdg.passages.verbatim import find_runs
+from pan_scdg.align.units import PreparedText, count_words, prepare_text
+from pan_scdg.align.verbatim import find_runs
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import ReportText
 from pan_scdg.scoring.baseline_scoring import LEAST_WORDS

@@ -30,7 +30,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import PairCorpus, read_pairs
-from pan_scdg.passages.finder import Locator, PassageFinder
+from pan_scdg.align.finder import Locator, PassageFinder
 from pan_scdg.profile import PassageSettings, Profile
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair

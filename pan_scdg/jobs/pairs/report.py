@@ -6,9 +6,9 @@ from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.passages.align import Alignment, Evidence
-from pan_scdg.passages.finder import Locator
-from pan_scdg.passages.units import count_words, prepare_text
+from pan_scdg.align.align import Alignment, Evidence
+from pan_scdg.align.finder import Locator
+from pan_scdg.align.units import count_words, prepare_text
 from pan_scdg.profile import PassageSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, Passage, TextFile

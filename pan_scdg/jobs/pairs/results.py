@@ -7,7 +7,7 @@ from pathlib import Path
 from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.runs import open_gzip_text
 from pan_scdg.pan.text_alignment import name_detection, read_text
-from pan_scdg.passages.finder import Locator
+from pan_scdg.align.finder import Locator
 from pan_scdg.progress import Progress
 from pan_scdg.scoring.pair_method import LocatedGains, Verdict, name_pair
 from pan_scdg.scoring.verification import Verifier

