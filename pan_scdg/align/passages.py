@@ -76,8 +76,6 @@ class Evidence(NamedTuple):
     """Share of the target's words in verbatim runs from the source side, 0 to 1."""
     gain: float | None = None
     """Gain of the passage from the source side, in nats per token; None: not measured."""
-    control: float | None = None
-    """The gain with the words of the source side in another order: the part that its topic alone explains."""
     within: Kind | None = None
     """The kind of part that contains most of the target's side, if any."""
     counts: bool = True
@@ -220,9 +218,7 @@ class Alignment:
     def _find_exact_ends(self, whole: Run) -> Run | None:
         """Return the hull of the runs in a passage if they are most of it, else None."""
         start, end, source_start, source_end, _ = whole
-        wide = Run(
-            start - RUN_OVERHANG, end + RUN_OVERHANG, source_start - RUN_OVERHANG, source_end + RUN_OVERHANG, 0
-        )
+        wide = Run(start - RUN_OVERHANG, end + RUN_OVERHANG, source_start - RUN_OVERHANG, source_end + RUN_OVERHANG, 0)
         inside = [run for run in self.runs if _intersect(run, wide)]
         matched = sum(max(0, min(run.end, end) - max(run.start, start)) for run in inside)
         return _enclose(inside) if inside and matched >= EXACT_END_SHARE * (end - start) else None

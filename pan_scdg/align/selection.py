@@ -1,229 +1,144 @@
-"""The first stage of many pairs: leave out those whose score cannot reach a limit, whatever their alignment is.
+"""Leave out the pairs whose alignment score cannot reach a limit, when there are too many to align them all.
 
-Of the numbers of a score (`profile.baseline.Alignment`) the similarity of passages takes most time: words have to be
-aligned. It is at most 1, and it is 0 without two similar units or a run of words in common. All else is computed
-for all pairs at once, so that no pair is lost.
+Of the numbers of a score, the similarity of passages takes longest, since words have to be aligned. It is at most 1,
+and it is 0 without a pair of similar units and without a run of words in common. Whether there are any, and the other
+numbers, are computed for all pairs, so that no pair is lost.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.kernels import compile_kernels
-from pan_scdg.align.units import EncodedText, Integers, PreparedText
-from pan_scdg.align.verbatim import list_grams
-from pan_scdg.align.wholes import compare_stem_sets, find_topic, measure_focus
-from pan_scdg.profile import PassageSettings
-from pan_scdg.profile.baseline import Alignment
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from pan_scdg.align.matches import compare_stem_sets, compute_topic, measure_focus, measure_match
+from pan_scdg.align.seeds import SEED_COSINE, SEED_DICE, list_grams
+from pan_scdg.align.units import Integers, PreparedText
+from pan_scdg.align.vectors import EncodedText
+from pan_scdg.profile import AlignmentSettings
 
 MARGIN = 1e-4
-"""By which the numbers of this module may differ from exact ones; they differ by less than 1e-6."""
-BLOCK = 1 << 23
-"""Pairs of sentences that are compared at a time, which takes 32 MB."""
-SOME = 256
-"""Targets that are in memory at a time."""
+"""Bounds the error of the numbers here, which come from other sums than those of an alignment."""
 
 
-class WordCounts(NamedTuple):
-    """The stems of one text, as `kernels.has_seed` reads them."""
+class _Counts(NamedTuple):
+    """The stems of one text, by distinct stem and unit, ``[n]`` each unless stated otherwise."""
 
     stems: Integers
-    """Numbers of the distinct stems in ascending order, ``[k]``."""
-    starts: Integers
-    """First place of each stem in the arrays below, and their length, ``[k + 1]``."""
+    """Numbers of the distinct stems, in ascending order, ``[k]``."""
     units: Integers
-    """Units that have the stem."""
+    columns: Integers
+    """Index of the stem in ``stems``."""
     counts: Integers
-    """Frequency of the stem in each unit."""
-    sizes: Integers
-    """Number of distinct stems of each unit, ``[u]``."""
+    """Frequency of the stem in the unit."""
+    size: int
+    """Number of units."""
+
+    def spread(self, columns: Integers) -> npt.NDArray[np.float32]:
+        """Return the frequency of some stems in each unit, ``[size, columns]``."""
+        numbers = np.full(len(self.stems), -1)
+        numbers[columns] = np.arange(len(columns))
+        places = numbers[self.columns]
+        kept = places >= 0
+        matrix = np.zeros((self.size, len(columns)), np.float32)
+        matrix[self.units[kept], places[kept]] = self.counts[kept]
+        return matrix
 
 
-class Vocabulary:
-    """Numbers the stems of texts in the order in which they come."""
-
-    def __init__(self) -> None:
-        self._stems: dict[str, int] = {}
-
-    def number_stems(self, stems: Iterable[str]) -> Integers:
-        """Return the number of each stem."""
-        number = self._stems
-        return np.array([number.setdefault(stem, len(number)) for stem in stems], np.int64)
-
-    def count_stems(self, text: PreparedText) -> WordCounts:
-        """Return the count of each stem in each unit."""
-        ids = self.number_stems(text.stems)[text.stem_places]
-        owners = np.repeat(np.arange(len(text.units)), text.units[:, 1] - text.units[:, 0])
-        places, counts = np.unique(np.stack([ids, owners]), axis=1, return_counts=True)
-        stems, starts = np.unique(places[0], return_index=True)
-        sizes = np.bincount(places[1], minlength=len(text.units)).astype(np.int64)
-        return WordCounts(stems, np.append(starts, len(counts)), places[1].copy(), counts.astype(np.int64), sizes)
-
-
-def hash_runs(text: PreparedText, words: int) -> Integers:
-    """Return the distinct hashes of all runs of ``words`` words; equal runs have equal hashes in one process."""
-    return np.array(list(set(map(hash, list_grams(text, words)))), np.int64)
-
-
-def mark_stems(texts: Sequence[WordCounts]) -> "csr_array":
-    """Return 1 for each stem that a text has, ``[texts, stems]``."""
-    import scipy.sparse as sp
-
-    starts = np.cumsum([0, *(len(text.stems) for text in texts)])
-    stems = np.concatenate([np.empty(0, np.int64), *(text.stems for text in texts)])
-    shape = (len(texts), int(stems.max(initial=-1)) + 1)
-    return sp.csr_array((np.ones(len(stems)), stems, starts), shape)
-
-
-class SharedRuns:
-    """Finds the sources that have a run of words in common with a target.
+def select_pairs(
+    targets: Iterable[EncodedText], sources: Iterable[EncodedText], settings: AlignmentSettings, least: float
+) -> list[tuple[int, int]]:
+    """Return the target and source of the pairs whose score may reach ``least``, in order; no other pair does.
 
     Args:
-        hashes: of the runs of each source; see `hash_runs`.
-    """
-
-    def __init__(self, hashes: Sequence[Integers]) -> None:
-        owners = np.repeat(np.arange(len(hashes)), [len(of) for of in hashes])
-        together = np.concatenate([*hashes, np.empty(0, np.int64)])
-        order = np.argsort(together, kind="stable")
-        self._hashes, self._owners, self._count = together[order], owners[order], len(hashes)
-
-    def find(self, hashes: Integers) -> npt.NDArray[np.bool_]:
-        """Return True for each source that has one of these runs, ``[s]``."""
-        found = np.zeros(self._count, np.bool_)
-        first, end = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
-        for a, b in zip(first[end > first].tolist(), end[end > first].tolist()):
-            found[self._owners[a:b]] = True
-        return found
-
-
-class _Counted(NamedTuple):
-    """A target as the threads read it."""
-
-    vectors: npt.NDArray[np.float32]
-    stems: WordCounts
-    counted_stems: Integers
-    """Numbers of the stems of the units that count."""
-    runs: Integers
-    """Hashes."""
-
-
-class FirstStage:
-    """Finds the sources that a target can have been written from.
-
-    Args:
-        sources: all sources; read one at a time.
-        settings: weights of the score.
-        passages: the parameters of the alignment.
+        targets: suspicious documents, read once, one at a time.
+        sources: candidate sources, read once and before the targets; vectors and counts of words are kept.
+        settings: the weights of the score.
         least: the score that a pair has to reach.
     """
-
-    def __init__(
-        self, sources: Iterable[EncodedText], settings: Alignment, passages: PassageSettings, least: float
-    ) -> None:
-        self._settings, self._passages, self._least = settings, passages, least - MARGIN
-        self._words = Vocabulary()
-        self._counts: list[WordCounts] = []
-        self._vectors: list[npt.NDArray[np.float16]] = []
-        runs: list[Integers] = []
-        for source in sources:
-            self._counts.append(self._words.count_stems(source.prepared))
-            self._vectors.append(source.vectors.astype(np.float16))
-            runs.append(hash_runs(source.prepared, passages.run_words))
-        self._shared = SharedRuns(runs)
-        self._sizes = np.array(list(map(len, self._vectors)), np.int64)
-        self._topics = _stack_topics(self._vectors)
-        self._stems = mark_stems(self._counts)
-
-    def find_all(self, targets: Iterable[EncodedText], threads: int) -> Iterator[list[int]]:
-        """Yield for each target the places of the sources whose score with it may reach the limit, in order.
-
-        Args:
-            targets: read some at a time.
-            threads: targets that are compared side by side.
-        """
-        waiting = iter(targets)
-        with ThreadPoolExecutor(threads) as pool:
-            while some := list(islice(waiting, SOME)):
-                yield from pool.map(self._find, [self._count(target) for target in some])
-
-    def _count(self, target: EncodedText) -> _Counted:
-        """Return a target with its words counted, which no two threads may do at a time."""
-        runs = hash_runs(target.prepared, self._passages.run_words)
-        stems = self._words.count_stems(target.prepared)  # first, since its order does not depend on that of a set
-        counted = self._words.number_stems(target.prepared.list_counted_stems())
-        return _Counted(target.counted, stems, counted, runs)
-
-    def _find(self, target: _Counted) -> list[int]:
-        numbers: dict[str, npt.ArrayLike] = {
-            "match": self._measure_matches(target.vectors),
-            "common": self._compare_stems(target.counted_stems),
-            "focus": self._measure_focus(target.vectors),
-            "candidates": len(target.vectors) * self._sizes,
-        }
-        lower, upper = (self._settings.compute_scores({**numbers, "similarity": i}) for i in (0.0, 1.0))
-        chosen = lower >= self._least
-        possible = ~chosen & (upper >= self._least)
-        if possible.any():
-            runs = self._shared.find(target.runs)
-            chosen |= possible & runs
-            self._look_for_seeds(target.stems, np.flatnonzero(possible & ~runs).tolist(), chosen)
-        return [int(place) for place in np.flatnonzero(chosen)]
-
-    def _measure_focus(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """Return `measure_focus` of a target and each source."""
-        step = max(1, BLOCK // max(1, len(target)))
-        found = [measure_focus(target, self._topics[i : i + step]) for i in range(0, len(self._topics), step)]
-        return np.concatenate([np.empty(0), *found])
-
-    def _compare_stems(self, target: Integers) -> npt.NDArray[np.float64]:
-        """Return `compare_stem_sets` of some stems and each source."""
-        marks = np.zeros(self._stems.shape[1])
-        marks[target[target < len(marks)]] = 1
-        return compare_stem_sets(self._stems @ marks, len(target), np.diff(self._stems.indptr))
-
-    def _look_for_seeds(self, target: WordCounts, places: Sequence[int], chosen: npt.NDArray[np.bool_]) -> None:
-        _, has_seed = compile_kernels()
-        least = self._passages.seed_cosine - MARGIN, self._passages.seed_dice - MARGIN
-        for place in places:
-            chosen[place] = has_seed(tuple(target), tuple(self._counts[place]), *least)
-
-    def _measure_matches(self, target: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """Return the match of the sentences with each source."""
-        measure_matches, _ = compile_kernels()
-        found = np.empty(len(self._sizes))
-        for first, last in self._list_blocks(max(1, BLOCK // max(1, len(target)))):
-            bounds = np.concatenate([[0], np.cumsum(self._sizes[first:last])])
-            filled = [vectors for vectors in self._vectors[first:last] if vectors.size]
-            cosines: npt.NDArray[np.float32] = np.zeros((len(target), 0), np.float32)
-            if filled and target.size:
-                cosines = target @ np.concatenate(filled).astype(np.float32).T
-            measure_matches(cosines, bounds, found[first:last])
-        return found
-
-    def _list_blocks(self, most: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of sources with at most ``most`` sentences together, or of a single one."""
-        cuts, together = [0], 0
-        for place, size in enumerate(self._sizes.tolist()):
-            if together and together + size > most:
-                cuts.append(place)
-                together = 0
-            together += size
-        return pairwise([*cuts, len(self._sizes)])
+    numbers: dict[str, int] = {}
+    counts, vectors, runs = [], [], []
+    for text in sources:
+        counts.append(_count_stems(text.prepared, numbers))
+        vectors.append(text.vectors.astype(np.float16))
+        runs.append(_hash_runs(text.prepared))
+    topics = _stack_topics(vectors)
+    hashes = np.concatenate([np.empty(0, np.int64), *runs])
+    order = np.argsort(hashes, kind="stable")
+    hashes, owners = hashes[order], np.repeat(np.arange(len(runs)), list(map(len, runs)))[order]
+    pairs = []
+    for i, target in enumerate(targets):
+        own, sentences = _count_stems(target.prepared, numbers), target.counted_vectors
+        is_counted = np.zeros(len(own.stems), np.bool_)
+        is_counted[own.columns[target.prepared.counted[own.units]]] = True
+        own_runs = _hash_runs(target.prepared)
+        bounds = zip(np.searchsorted(hashes, own_runs, "left"), np.searchsorted(hashes, own_runs, "right"))
+        with_run = {int(owner) for first, last in bounds for owner in owners[first:last]}
+        focus = measure_focus(sentences, topics).tolist()
+        for j, other in enumerate(counts):
+            _, columns, other_columns = np.intersect1d(own.stems, other.stems, assume_unique=True, return_indices=True)
+            common = is_counted[columns].sum()
+            values = {
+                "match": measure_match(sentences, vectors[j].astype(np.float32)),
+                "common": float(compare_stem_sets(common, is_counted.sum(), len(other.stems))),
+                "focus": focus[j],
+                "candidates": float(len(sentences) * len(vectors[j])),
+                "similarity": 0.0,
+            }
+            missing = least - MARGIN - settings.compute_score(values)
+            if missing <= 0 or (
+                missing <= settings.similarity_weight
+                and (j in with_run or _have_seed(own, columns, other, other_columns))
+            ):
+                pairs.append((i, j))
+    return pairs
 
 
-def _stack_topics(sources: Sequence[npt.NDArray[np.float16]]) -> npt.NDArray[np.float32]:
-    """Return the topic of each source, ``[s, d]``; that of a source without sentences is zero."""
-    width = max((vectors.shape[1] for vectors in sources), default=0)
-    topics = np.zeros((len(sources), width), np.float32)
-    for place, vectors in enumerate(sources):
+def _count_stems(text: PreparedText, numbers: dict[str, int]) -> _Counts:
+    """Count the stems of each unit; new stems get the next numbers."""
+    size = len(text.units)
+    stems = np.array([numbers.setdefault(stem, len(numbers)) for stem in text.stems], np.int64)
+    units = np.repeat(np.arange(size), text.units[:, 1] - text.units[:, 0])
+    cells, counts = np.unique(stems[text.stem_places] * max(1, size) + units, return_counts=True)
+    distinct, columns = np.unique(cells // max(1, size), return_inverse=True)
+    return _Counts(distinct, cells % max(1, size), columns, counts, size)
+
+
+def _hash_runs(text: PreparedText) -> Integers:
+    return np.array(list({hash(gram) for gram in list_grams(text)}), np.int64)
+
+
+def _stack_topics(sources: list[npt.NDArray[np.float16]]) -> npt.NDArray[np.float32]:
+    """Return the topic of each source, ``[s, d]``; zeros for a source without sentences."""
+    topics = np.zeros((len(sources), max((vectors.shape[1] for vectors in sources), default=0)), np.float32)
+    for topic, vectors in zip(topics, sources):
         if vectors.size:
-            topics[place] = find_topic(vectors.astype(np.float32))
+            topic[:] = compute_topic(vectors.astype(np.float32))
     return topics
+
+
+def _have_seed(first: _Counts, columns: Integers, second: _Counts, other_columns: Integers) -> bool:
+    """Return True if a unit of one text and a unit of the other are as similar as `Comparison.find_seeds` asks.
+
+    Args:
+        first: a text.
+        columns: its stems that are also in the other text.
+        second: the other text.
+        other_columns: the same stems there.
+    """
+    frequencies, others = (np.bincount(text.columns, minlength=len(text.stems)) for text in (first, second))
+    frequencies[columns] = others[other_columns] = frequencies[columns] + others[other_columns]
+    weights, other_weights = (np.log((first.size + second.size) / of) ** 2 for of in (frequencies, others))
+    norms, other_norms = (
+        np.bincount(text.units, squares[text.columns] * text.counts**2, minlength=text.size)
+        for text, squares in ((first, weights), (second, other_weights))
+    )
+    matrix, other_matrix = first.spread(columns), second.spread(other_columns)
+    products = (matrix * weights[columns].astype(np.float32)) @ other_matrix.T
+    least = (SEED_COSINE - MARGIN) * np.sqrt(np.outer(norms, other_norms))
+    units, other_units = np.nonzero((products > 0) & (products >= least))
+    if not len(units):
+        return False
+    common = ((matrix[units] > 0) & (other_matrix[other_units] > 0)).sum(axis=1)
+    sizes, other_sizes = (np.bincount(text.units, minlength=text.size) for text in (first, second))
+    return bool((2 * common >= (SEED_DICE - MARGIN) * (sizes[units] + other_sizes[other_units])).any())
