@@ -179,7 +179,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         if method_options.keep_gains:
             files.append(_write_gains(work, pairs))
         if options.report and not options.scores_only:
-            files.append(write_page(work.staged, job, options.input))
+            files.append(write_page(work.staged, {**job, "partial": partial and str(partial)}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
         incidents = workers.method.incidents if isinstance(workers.method, GainMethod) else []
