@@ -296,7 +296,7 @@ class Scorer:
         if not positive and not score.values.get(LEFT_OUT):
             return ()
         task = PassageTask(pair, score.values, positive, self._gains is not None)
-        return tuple(self._workers.find_passages(task))
+        return tuple(self._workers.find_passages(task).evidence)
 
 
 def _check_method(profile: Profile) -> None:

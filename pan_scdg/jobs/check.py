@@ -1,4 +1,4 @@
-"""Compare folders of texts: read them, score the pairs as `run` does, and write the table, the passages and the page."""
+"""Compare folders of texts: read them, score the pairs as `run` does, and write table, passages and page."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from pan_scdg.report import wording
 from pan_scdg.report.html import write_report
 from pan_scdg.report.judge import NEAR_SCORE, judge_pair, rank_pair
 from pan_scdg.report.pages import PAGE
-from pan_scdg.report.records import Report, ReportPair
+from pan_scdg.report.records import Report, ReportPair, TokenGains
 from pan_scdg.report.table import format_best, format_csv, format_passages
 
 TABLE, PASSAGES = "report.csv", "passages.jsonl"
@@ -98,7 +98,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
             f"{count} pairs are too many for profile {profile.name}: beyond {MAX_PAIRS} there has to be a first stage",
             "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
         )
-    measures = options.gains and profile.gains is not None and profile.need_decide().method == "gains"
+    measures = options.gains and profile.gains is not None
     job = _describe_check(profile, options, material, workers, measures)
     lines: list[str] = []
     with open_result(options.output, job, overwrite=options.overwrite) as work:
@@ -233,12 +233,16 @@ def _describe_pairs(
         for pair in shown
     )
     evidence: dict[Indices, list[Evidence]] = {}
+    gains: dict[Indices, TokenGains] = {}
     with Progress("finding passages", len(shown)) as progress:
-        for pair, passages in zip(shown, compute(tasks)):
-            evidence[_sort(material, pair.indices)] = _orient(material, pair.indices, passages)
+        for pair, found in zip(shown, compute(tasks)):
+            indices = _sort(material, pair.indices)
+            evidence[indices] = _orient(material, pair.indices, found.evidence)
+            if found.gains and indices == pair.indices:
+                gains[indices] = TokenGains(*zip(*found.gains, strict=True))
             progress.update()
     noted = _note_common(evidence, material)
-    pairs = [_describe(material, pair, noted.get(_sort(material, pair.indices), ())) for pair in scored]
+    pairs = [_describe(material, pair, noted.get(_sort(material, pair.indices), ()), gains) for pair in scored]
     return sorted(pairs, key=lambda pair: (*rank_pair(pair), pair.suspicious, pair.source))
 
 
@@ -258,10 +262,12 @@ def _swap_sides(passage: Passage) -> Passage:
     return Passage(passage.source_offset, passage.source_length, passage.this_offset, passage.this_length)
 
 
-def _describe(material: Material, pair: ScoredPair, passages: tuple[Evidence, ...]) -> ReportPair:
+def _describe(
+    material: Material, pair: ScoredPair, passages: tuple[Evidence, ...], gains: Mapping[Indices, TokenGains]
+) -> ReportPair:
     i, j = _sort(material, pair.indices)
     names = material.suspicious[i].shown.name, material.sources[j].shown.name
-    shown = replace(pair.shown, suspicious=names[0], source=names[1], passages=passages)
+    shown = replace(pair.shown, suspicious=names[0], source=names[1], passages=passages, gains=gains.get((i, j)))
     counted = [passage for passage in passages if passage.counts]
     if shown.judgement == "likely" and counted and all(passage.note for passage in counted):
         return replace(shown, judgement="unclear", warnings=(*shown.warnings, COMMON))

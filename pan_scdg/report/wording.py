@@ -24,8 +24,8 @@ SHORT = 12
 MIN_GAIN = 0.05
 """Smaller gains, in nats per token, are reported as no gain."""
 LEFT_OUT = (
-    f"a decision by alignment leaves out quotations of at most {MAX_QUOTATION_WORDS} words, if they are no more than a third of "
-    "the text, and lists that are no more than half of it"
+    f"a decision by alignment leaves out quotations of at most {MAX_QUOTATION_WORDS} words, if they are no more than a "
+    "third of the text, and lists that are no more than half of it"
 )
 ALIKE = "Another source explains it as well."
 UNDECIDED = "nothing is decided: the threshold was chosen with another model"
