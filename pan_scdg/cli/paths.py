@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pan_scdg.bounded_json import parse_json
+from pan_scdg.pan.untrusted import parse_json
 from pan_scdg.errors import UserError
 from pan_scdg.own_files import open_own
 from pan_scdg.profile import find_profile, load_profile

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from pan_scdg.errors import UserError, escape_controls
-from pan_scdg.evaluation.spans import list_xml_files, read_spans
+from pan_scdg.pan.truth import read_spans
 from pan_scdg.jobs.output.mark import is_unchanged, read_mark
 from pan_scdg.jobs.pairs.results import DECISIONS
 from pan_scdg.own_files import MARK

@@ -27,7 +27,7 @@ from pan_scdg.evaluation.retrieval import (
     compute_per_query,
     compute_retrieval_metrics,
 )
-from pan_scdg.evaluation.spans import read_span_files, read_spans
+from pan_scdg.pan.truth import read_span_files, read_spans
 from pan_scdg.jobs.output.mark import Mark, read_mark
 from pan_scdg.jobs.pairs.results import DECISIONS
 from pan_scdg.notices import Notices

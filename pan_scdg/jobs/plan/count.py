@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pan_scdg.lm.packing import Row, count_own_tokens, count_row_tokens, plan_rows
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import PairSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.retrieval.candidates import FirstStage

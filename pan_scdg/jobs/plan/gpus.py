@@ -10,7 +10,7 @@ from pan_scdg.models.devices import resolve_device
 from pan_scdg.models.encoder_folder import check_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.load import load_tokenizer
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import ModelSettings, Profile, RetrievalSettings
 from pan_scdg.retrieval.document_groups import cut_texts
 
