@@ -15,7 +15,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.sequences import Offsets, TokenIds, Tokenizer
-from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.lm.model import ScoringModel
 
 TOGETHER = 8
 AHEAD = 64
