@@ -156,13 +156,14 @@ def _is_followed(link: Path, root: Path) -> bool:
 
 # HTML
 
-LEFT_OUT = frozenset("head iframe noscript object script style svg template textarea title".split())
+_LEFT_OUT = "head iframe noscript object script style svg template textarea title"
+LEFT_OUT = frozenset(_LEFT_OUT.split())
 """Elements whose content is no part of the text."""
-PARAGRAPHS = """
+_PARAGRAPHS = """
 address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2
 h3 h4 h5 h6 header hr html main nav ol p pre section summary table tbody tfoot thead ul
-""".split()
-SEPARATORS = {**dict.fromkeys(PARAGRAPHS, "\n\n"), "li": "\n", "tr": "\n", "td": "\t", "th": "\t"}
+"""
+SEPARATORS = {**dict.fromkeys(_PARAGRAPHS.split(), "\n\n"), "li": "\n", "tr": "\n", "td": "\t", "th": "\t"}
 """Separator before and after an element, so that its words do not join those of its neighbour."""
 BACK_LINK = "\u2191"
 """The link from a footnote back to its mark, as mammoth writes it."""
