@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import (
-    JudgedPairs,
+    DecidedPairs,
     bootstrap_pair_differences,
     bootstrap_pairs,
     compute_pair_metrics,
@@ -57,7 +57,7 @@ class Evaluation:
     figures: Mapping[str, float]
     intervals: Intervals
     """95 % bootstrap intervals; some figures have none."""
-    pairs: JudgedPairs | None = None
+    pairs: DecidedPairs | None = None
     queries: Mapping[str, Mapping[str, float]] | None = None
     """Measure -> query -> value."""
 
@@ -106,7 +106,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     if missing := [k for k in keys if k not in decisions]:
         raise UserError(f"no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output)
     known = [decisions[k] for k in keys]
-    judged = JudgedPairs(
+    judged = DecidedPairs(
         keys,
         [bool(passages[k]) for k in keys],
         _read_scores(known),

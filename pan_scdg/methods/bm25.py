@@ -50,7 +50,7 @@ class Bm25Method(SimpleMethod):
 
 
 def count_statistics(texts: Iterable[str]) -> Statistics:
-    """Return document frequencies and mean length; texts are read one at a time, memory contains the distinct tokens."""
+    """Return document frequencies and mean length; memory contains one text and the distinct tokens."""
     documents, length, frequency = 0, 0, Counter[str]()
     for text in texts:
         tokens = split_tokens(text)

@@ -162,10 +162,7 @@ class PromptMethod(SimpleMethod):
             Interrupted: the endpoint is down.
         """
         chats = [build_messages(self._settings, pair.target, pair.source) for pair in pairs]
-        if self._local is None:
-            answers = answer_all(chats, self._complete)
-        else:
-            answers = [self._complete(chat) for chat in chats]
+        answers = answer_all(chats, self._complete) if self._local is None else list(map(self._complete, chats))
         return [Score({"score": SCORES[parse_label(answer)]}) for answer in answers]
 
     @cached_property
