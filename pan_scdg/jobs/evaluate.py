@@ -165,7 +165,9 @@ def _read_records(output: Path, pairs: Sequence[DocumentPair]) -> list[dict[str,
     if output.is_dir() and not (output / DECISIONS).exists() and (spans := read_spans(output, DETECTED)):
         detected = {(span.suspicious, span.source) for span in spans}
         references = [(p.suspicious.reference, p.source.reference) for p in pairs]
-        return [{"decision": (one.replace(".txt", ""), other.replace(".txt", "")) in detected} for one, other in references]
+        return [
+            {"decision": (one.replace(".txt", ""), other.replace(".txt", "")) in detected} for one, other in references
+        ]
     records = {(r["suspicious"], r["source"]): r for r in read_decisions(_find_result(output, (DECISIONS,)))}
     keys = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in pairs]
     if missing := [key for key in keys if key not in records]:
