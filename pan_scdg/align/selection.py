@@ -60,7 +60,7 @@ def select_pairs(
     counts, vectors, runs = [], [], []
     for text in sources:
         counts.append(_count_stems(text.prepared, numbers))
-        vectors.append(text.vectors.astype(np.float16))
+        vectors.append(text.vectors)
         runs.append(_hash_runs(text.prepared))
     topics = _stack_topics(vectors)
     hashes = np.concatenate([np.empty(0, np.int64), *runs])
@@ -79,7 +79,7 @@ def select_pairs(
             _, columns, other_columns = np.intersect1d(own.stems, other.stems, assume_unique=True, return_indices=True)
             common = is_counted[columns].sum()
             values = {
-                "match": measure_match(sentences, vectors[j].astype(np.float32)),
+                "match": measure_match(sentences, vectors[j]),
                 "common": float(compare_stem_sets(common, is_counted.sum(), len(other.stems))),
                 "focus": focus[j],
                 "candidates": float(len(sentences) * len(vectors[j])),
@@ -108,12 +108,12 @@ def _hash_runs(text: PreparedText) -> Integers:
     return np.array(list({hash(gram) for gram in list_grams(text)}), np.int64)
 
 
-def _stack_topics(sources: list[npt.NDArray[np.float16]]) -> npt.NDArray[np.float32]:
+def _stack_topics(sources: list[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
     """Return the topic of each source, ``[s, d]``; zeros for a source without sentences."""
     topics = np.zeros((len(sources), max((vectors.shape[1] for vectors in sources), default=0)), np.float32)
     for topic, vectors in zip(topics, sources):
         if vectors.size:
-            topic[:] = compute_topic(vectors.astype(np.float32))
+            topic[:] = compute_topic(vectors)
     return topics
 
 
