@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.align.locator import PassageFinder, open_finder
+from pan_scdg.align.finder import PassageFinder
 from pan_scdg.align.passages import Evidence
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
@@ -24,6 +24,7 @@ from pan_scdg.jobs.result import SCORES, ScoreFile, WorkFolder, open_result
 from pan_scdg.logs import say
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import Method, MethodOptions, Score, open_method
+from pan_scdg.methods.alignment import open_finder
 from pan_scdg.methods.bm25 import Statistics, count_statistics
 from pan_scdg.methods.gains import GainMethod, measure_passages
 from pan_scdg.models.find import FoundModel, describe_models
