@@ -41,7 +41,7 @@ class PassageFinder:
     @property
     def models(self) -> dict[str, FoundModel]:
         """Return the encoder by its name in ``job.json``."""
-        return {} if self.encoder is None else {"passage_encoder": self.encoder.found}
+        return {} if self.encoder is None else {"passage_encoder": self.encoder.model}
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the encoder."""

@@ -32,7 +32,7 @@ class AlignmentMethod:
     def __init__(self, settings: AlignmentSettings, options: MethodOptions) -> None:
         self.settings = settings
         self.encoder = SentenceEncoder(settings.model, options.device)
-        self.models, self.fingerprint = {"embedding_model": self.encoder.found}, self.encoder.fingerprint
+        self.models, self.fingerprint = {"embedding_model": self.encoder.model}, self.encoder.fingerprint
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the model."""
