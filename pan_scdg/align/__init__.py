@@ -4,7 +4,7 @@
 - `seeds` finds what two texts share: runs of equal words and pairs of similar sentences.
 - `passages` makes passages of them.
 - `vectors` encodes sentences; `matches` compares two texts by these vectors.
-- `finder` finds passages by words and, with vectors, rewritten paragraphs.
+- `locator` finds passages by words and, with vectors, rewritten paragraphs.
 - `selection` leaves out the pairs whose score cannot reach a limit, for a large number of pairs.
 
 `pan_scdg.methods.alignment` computes the score of a pair.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pan_scdg.align.finder import PassageFinder
+from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.matches import (
     compare_stem_sets,
     compute_topic,
@@ -15,7 +15,7 @@ from pan_scdg.align.passages import Alignment, Evidence, overlap_in_target
 from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.methods import Method, MethodOptions, Score, cover_both
-from pan_scdg.profile import MAX_CALIBRATED_CANDIDATES, AlignmentSettings, Profile
+from pan_scdg.profile import MAX_CALIBRATED_CANDIDATES, AlignmentSettings, Passages, Profile
 from pan_scdg.records import Passage, TextPair
 
 MIN_WORDS = 50
@@ -25,18 +25,32 @@ MIN_WORDS = 50
 class AlignmentMethod:
     """Scores pairs by alignment; see `methods.Method`.
 
+    Args:
+        settings: the table ``[alignment]``.
+        options: the device.
+        threshold: of the decision, for the sentences of `locate`.
+        passages: the table ``[passages]``; None: passages are found by their words only.
+
     Raises:
-        UserError: the embedding model is missing or damaged.
+        UserError: an embedding model is missing or damaged.
     """
 
-    def __init__(self, settings: AlignmentSettings, options: MethodOptions) -> None:
-        self.settings = settings
+    def __init__(
+        self,
+        settings: AlignmentSettings,
+        options: MethodOptions,
+        threshold: float | None = None,
+        passages: Passages | None = None,
+    ) -> None:
+        self.settings, self._threshold = settings, threshold or 0.0
         self.encoder = SentenceEncoder(settings.model, options.device)
-        self.models, self.fingerprint = {"embedding_model": self.encoder.model}, self.encoder.fingerprint
+        self.fingerprint = self.encoder.fingerprint
+        self._locator = _open_locator(passages, options.device, self.encoder)
+        self.models = {"embedding_model": self.encoder.model, **self._locator.models}
 
     def identify(self) -> dict[str, Any]:
-        """Return the fields of ``job.json`` that identify the model."""
-        return {"embedding_model": {"weights": self.fingerprint}}
+        """Return the fields of ``job.json`` that identify the models."""
+        return {"embedding_model": {"weights": self.fingerprint}, **self._locator.identify()}
 
     def check(self, pair: TextPair) -> None:
         """Do nothing: every pair has a score."""
@@ -50,8 +64,23 @@ class AlignmentMethod:
         return scores
 
     def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
-        """Return one passage over both texts, which the score is about."""
+        """Return one passage over both texts; `locate` finds the places."""
         return cover_both(pair)
+
+    def locate(
+        self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
+    ) -> list[Evidence]:
+        """Return the passages of a pair; see `Locator`.
+
+        If none of them counts, the sentences whose match reaches the threshold are added, or else the best ones.
+        """
+        evidence = self._locator.find_evidence(target, source)
+        if not positive:
+            return [passage for passage in evidence if not passage.counts]
+        if any(passage.counts for passage in evidence):
+            return evidence
+        values = self._measure(target, source) if values is None else values
+        return sorted([*evidence, *self._find_sentences(target, source, evidence, values)])
 
     def _measure(self, target: str, source: str) -> dict[str, float]:
         """Return the numbers of a pair.
@@ -78,63 +107,33 @@ class AlignmentMethod:
             "left_out": float(sum(not passage.counts for passage in evidence)),
         }
 
-
-class AlignmentFinder(PassageFinder):
-    """Finds the passages of pairs that an alignment has decided.
-
-    Passages in quotations and lists of references do not count. If no others exist, the sentences whose match reaches
-    the threshold are passages, or the best ones if the texts as wholes reach it.
-
-    Args:
-        encoder: of the table ``[passages]``, if any.
-        method: the alignment.
-        threshold: that decided; None: none did.
-    """
-
-    def __init__(self, encoder: SentenceEncoder | None, method: AlignmentMethod, threshold: float | None) -> None:
-        super().__init__(encoder)
-        self._method, self._threshold = method, threshold or 0.0
-
-    def find(self, pair: TextPair, values: Mapping[str, float], *, positive: bool = True) -> list[Evidence]:
-        """Return the passages of a pair; see `PassageFinder`."""
-        evidence = self.align(pair)
-        if not positive:
-            return [passage for passage in evidence if not passage.counts]
-        if any(passage.counts for passage in evidence):
-            return evidence
-        return sorted([*evidence, *self._find_sentences(pair, values, evidence)])
-
     def _find_sentences(
-        self, pair: TextPair, values: Mapping[str, float], others: Sequence[Evidence]
+        self, target: str, source: str, others: Sequence[Evidence], values: Mapping[str, float]
     ) -> Iterator[Evidence]:
         """Yield the sentences that decided, without those that overlap other passages."""
-        target, source = self._method.encoder.encode(pair.target), self._method.encoder.encode(pair.source)
-        vectors, spans = target.counted_vectors, target.prepared.spans[target.prepared.counted]
-        if not vectors.size or not source.vectors.size:
+        first, second = self.encoder.encode(target), self.encoder.encode(source)
+        vectors, spans = first.counted_vectors, first.prepared.spans[first.prepared.counted]
+        if not vectors.size or not second.vectors.size:
             return
-        missing = self._threshold - self._method.settings.score_places(values)  # above 0: the wholes decided
-        alignment = Alignment(target.prepared, source.prepared)
-        for match in find_matches(vectors, source.vectors, values["match"] + missing):
+        missing = self._threshold - self.settings.score_places(values)  # above 0: the texts as wholes decided
+        alignment = Alignment(first.prepared, second.prepared)
+        for match in find_matches(vectors, second.vectors, values["match"] + missing):
             begin, length = _join_spans(spans, match.begin, match.end)
-            place = _join_spans(source.prepared.spans, match.source_begin, match.source_end)
-            passage = Passage(begin, length, *place)
+            passage = Passage(begin, length, *_join_spans(second.prepared.spans, match.source_begin, match.source_end))
             if not any(overlap_in_target(passage, other.passage) for other in others):
                 # a quotation between two sentences does not exclude these
                 yield alignment.measure(passage)._replace(within=None, counts=True)
 
 
-def open_finder(profile: Profile, method: Method, device: str) -> PassageFinder:
-    """Return what finds the passages of the pairs that a method decides, as the table ``[passages]`` says.
+def open_locator(profile: Profile, options: MethodOptions, method: Method) -> Locator:
+    """Return what finds the passages of the pairs that a method decides.
 
     Raises:
-        UserError: the embedding model is missing or damaged.
+        UserError: the embedding model of ``[passages]`` is missing or damaged.
     """
-    name = None if profile.passages is None else profile.passages.encoder
-    if not isinstance(method, AlignmentMethod):
-        return PassageFinder(None if name is None else SentenceEncoder(name, device))
-    shared = method.encoder if name == method.settings.model else None
-    encoder = shared if shared or name is None else SentenceEncoder(name, device)
-    return AlignmentFinder(encoder, method, profile.need_decide().threshold)
+    if isinstance(method, AlignmentMethod):
+        return method
+    return _open_locator(profile.passages, options.device)
 
 
 def warn_about_texts(values: Mapping[str, float]) -> list[str]:
@@ -148,6 +147,15 @@ def warn_about_texts(values: Mapping[str, float]) -> list[str]:
         subject = "passage that does not count lies" if count == 1 else "passages that do not count lie"
         warnings.append(f"{count} {subject} in quotations or lists of references")
     return warnings
+
+
+def _open_locator(passages: Passages | None, device: str, opened: SentenceEncoder | None = None) -> PassageLocator:
+    """Return a locator, with the encoder that is already open if the settings name the same."""
+    if passages is None or passages.encoder is None:
+        return PassageLocator()
+    if opened is not None and opened.model.name == passages.encoder:
+        return PassageLocator(opened)
+    return PassageLocator(SentenceEncoder(passages.encoder, device))
 
 
 def _join_spans(units: Integers, first: int, end: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ each paragraph of the target is matched with at most one of the source. Paragrap
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from pan_scdg.align.passages import Alignment, Evidence
 from pan_scdg.align.units import Integers, prepare_text
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.models.find import FoundModel
-from pan_scdg.records import Passage, TextPair
+from pan_scdg.records import Passage
 
 MIN_PARAGRAPHS = 5
 """Two texts with at least this many paragraphs each are matched by paragraphs."""
@@ -28,8 +28,25 @@ MIN_PARAGRAPH_MARGIN = 0.1
 _BLANK_LINES = re.compile(r"\r?\n[ \t]*(?:\r?\n[ \t]*)+")
 
 
-class PassageFinder:
-    """Finds the passages of pairs that a method has decided, in which everything counts.
+class Locator(Protocol):
+    """Finds the passages of pairs that are decided."""
+
+    def locate(
+        self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
+    ) -> list[Evidence]:
+        """Return the passages of a pair, in the order of the target; no two overlap in it.
+
+        Args:
+            target: the suspicious document.
+            source: the candidate source.
+            positive: the decision; of other pairs only the passages that do not count are returned.
+            values: the numbers that the method measured on the pair; None: measured again if they are needed.
+        """
+        ...
+
+
+class PassageLocator:
+    """Finds the passages of the pairs that another method than alignment decides; all of them count.
 
     Args:
         encoder: matches rewritten paragraphs; None: passages are found by their words only.
@@ -47,24 +64,20 @@ class PassageFinder:
         """Return the fields of ``job.json`` that identify the encoder."""
         return {} if self.encoder is None else {"passage_encoder": {"weights": self.encoder.fingerprint}}
 
-    def find(self, pair: TextPair, values: Mapping[str, float], *, positive: bool = True) -> list[Evidence]:
-        """Return the passages of a pair, in the order of the target; no two overlap in it.
+    def find_evidence(self, target: str, source: str) -> list[Evidence]:
+        """Return all passages of two texts with the parts of the target that contain them."""
+        if self.encoder is None:
+            return Alignment(prepare_text(target), prepare_text(source)).find_evidence()
+        alignment = Alignment(self.encoder.split(target), self.encoder.split(source))
+        return alignment.find_evidence(match_paragraphs(target, source, self.encoder.encode))
 
-        Args:
-            pair: the texts.
-            values: the numbers that the method measured on the pair.
-            positive: the decision; of a pair that is not positive, only passages that do not count are returned.
-        """
+    def locate(
+        self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
+    ) -> list[Evidence]:
+        """Return the passages of a positive pair; see `Locator`."""
         if not positive:
             return []
-        return [evidence._replace(counts=True) for evidence in self.align(pair)]
-
-    def align(self, pair: TextPair) -> list[Evidence]:
-        """Return all passages of two texts, those in quotations and lists of references marked."""
-        if self.encoder is None:
-            return Alignment(prepare_text(pair.target), prepare_text(pair.source)).find_evidence()
-        alignment = Alignment(self.encoder.split(pair.target), self.encoder.split(pair.source))
-        return alignment.find_evidence(match_paragraphs(pair.target, pair.source, self.encoder.encode))
+        return [evidence._replace(counts=True) for evidence in self.find_evidence(target, source)]
 
 
 def match_paragraphs(target: str, source: str, encode: Callable[[str], EncodedText]) -> list[Passage]:
