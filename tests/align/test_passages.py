@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.align import passages
-from pan_scdg.align.finder import MIN_PARAGRAPH_LENGTH, MIN_PARAGRAPHS, average_sentences, match_paragraphs
+from pan_scdg.align.locator import MIN_PARAGRAPH_LENGTH, MIN_PARAGRAPHS, average_sentences, match_paragraphs
 from pan_scdg.align.passages import Alignment, Evidence, find_counterparts
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText

@@ -1,14 +1,16 @@
 """The method of alignment: what raises a score, what does not count, and the passages of a decision."""
 
+import pickle
+
 import numpy as np
 import pytest
 
-from pan_scdg.align.finder import PassageFinder
+from pan_scdg.align.locator import PassageLocator
 from pan_scdg.align.matches import COMMON_SLOPE
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import SentenceEncoder, TextCache
-from pan_scdg.methods import MethodOptions, Score
-from pan_scdg.methods.alignment import AlignmentFinder, AlignmentMethod, open_finder, warn_about_texts
+from pan_scdg.methods import MethodOptions, Score, open_method
+from pan_scdg.methods.alignment import AlignmentMethod, open_locator, warn_about_texts
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.profile import AlignmentSettings, Passages, load_profile
 from pan_scdg.records import TextPair
@@ -70,36 +72,41 @@ def test_a_quotation_in_common_changes_no_score(method: AlignmentMethod) -> None
 
 def test_only_quotations_of_a_negative_pair_are_passages(method: AlignmentMethod) -> None:
     quotation = SOURCE[: SOURCE.index(" The council")]
-    pair = TextPair("t", "s", f'{UNRELATED}\n\n{UNRELATED[::-1]}\n\n"{quotation}"', SOURCE)
-    finder = AlignmentFinder(None, method, 0.4)
-    values = method.score([pair])[0].values
-    (passage,) = finder.find(pair, values, positive=False)
+    target = f'{UNRELATED}\n\n{UNRELATED[::-1]}\n\n"{quotation}"'
+    (passage,) = method.locate(target, SOURCE, positive=False)
     assert (passage.within, passage.counts) == ("quotation", False)
-    assert PassageFinder().find(pair, {}, positive=False) == []
-    assert [one.counts for one in PassageFinder().find(pair, {})] == [True]
+    assert PassageLocator().locate(target, SOURCE, positive=False) == []
+    assert [one.counts for one in PassageLocator().locate(target, SOURCE)] == [True]
 
 
 def test_a_positive_pair_without_common_words_has_the_sentences_that_match(method: AlignmentMethod) -> None:
-    pair = TextPair("t", "s", REWRITTEN, SOURCE)
-    values = method.score([pair])[0].values
-    finder = AlignmentFinder(None, method, SETTINGS.compute_score(values) - 0.01)
-    (evidence,) = finder.find(pair, values)
+    values = score(method, REWRITTEN)[0].values
+    deciding = AlignmentMethod(SETTINGS, MethodOptions(), SETTINGS.compute_score(values) - 0.01)
+    (evidence,) = deciding.locate(REWRITTEN, SOURCE, values=values)
     assert REWRITTEN[evidence.begin : evidence.end].startswith("Because specialists")
     assert REWRITTEN[evidence.begin : evidence.end].endswith("every winter.")
     assert SOURCE[evidence.begin2 : evidence.end2].startswith("The old bridge")
     assert evidence.counts
+    assert deciding.locate(REWRITTEN, SOURCE) == [evidence]
     # no match reaches a threshold that only the texts as wholes reach: the best one is shown
-    assert AlignmentFinder(None, method, 9.0).find(pair, values) == [evidence]
+    assert AlignmentMethod(SETTINGS, MethodOptions(), 9.0).locate(REWRITTEN, SOURCE) == [evidence]
 
 
-def test_the_finder_shares_the_encoder_that_decides(method: AlignmentMethod) -> None:
+def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
     profile = load_profile("offline")
-    finder = open_finder(profile, method, "cpu")
-    assert isinstance(finder, AlignmentFinder)
-    assert finder.encoder is method.encoder
-    assert finder.identify() == {"passage_encoder": {"weights": method.fingerprint}}
-    words = profile.model_copy(update={"passages": Passages()})
-    assert open_finder(words, method, "cpu").models == {}
+    opened = open_method(profile, MethodOptions())
+    assert isinstance(opened, AlignmentMethod)
+    assert open_locator(profile, MethodOptions(), opened) is opened
+    weights = {"weights": method.fingerprint}
+    assert opened.identify() == {"embedding_model": weights, "passage_encoder": weights}
+    assert list(opened.models) == ["embedding_model", "passage_encoder"]
+    assert list(method.models) == ["embedding_model"]
+
+
+@pytest.mark.parametrize("threshold", [None, 0.4])
+def test_a_method_opens_in_another_process(method: AlignmentMethod, threshold: float | None) -> None:
+    arguments = pickle.loads(pickle.dumps((SETTINGS, MethodOptions(), threshold, Passages(encoder=NAME))))
+    assert score(AlignmentMethod(*arguments), REWRITTEN) == score(method, REWRITTEN)
 
 
 def test_a_text_is_encoded_once(method: AlignmentMethod, monkeypatch: pytest.MonkeyPatch) -> None:
