@@ -101,8 +101,8 @@ def _compare_places(target: Floats, source: Floats) -> Iterator[tuple[int, Float
         cosines = first if start == 0 else target[start : start + BATCH_SENTENCES + height - 1] @ source.T
         corrected = cosines - CORRECTION * (_average_largest(cosines)[:, None] + columns[None, :])
         best = reduce(np.maximum, [corrected[:, i : i + places] for i in range(width)])
-        stretches = len(cosines) - height + 1
-        yield start, reduce(np.add, [best[i : i + stretches] for i in range(height)]) / np.float32(height)
+        sums = reduce(np.add, [best[i : i + len(best) - height + 1] for i in range(height)])
+        yield start, np.divide(sums, height, dtype=np.float32)
 
 
 def _average_largest(cosines: Floats) -> Floats:

@@ -37,7 +37,8 @@ class _Counts(NamedTuple):
 
     def sum_squares(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the sum of the squared frequencies of each unit, times a weight of each stem, ``[size]``."""
-        return np.bincount(self.rows, weights[self.columns] * self.counts**2, minlength=self.size)
+        sums = np.bincount(self.rows, weights[self.columns] * self.counts**2, minlength=self.size)
+        return np.asarray(sums, np.float64)
 
     def spread(self, columns: Integers) -> npt.NDArray[np.float32]:
         """Return the frequency of some stems in each unit, ``[size, columns]``."""

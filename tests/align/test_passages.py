@@ -122,7 +122,8 @@ def test_odd_texts(target: str, source: str) -> None:
 
 def test_unrelated_texts_have_no_passage() -> None:
     for seed in range(0, 40, 2):
-        assert align_texts(*(" ".join(make_sentences(40, seed + i + 100)) for i in (0, 1))) == []
+        target, source = (" ".join(make_sentences(40, seed + i + 100)) for i in (0, 1))
+        assert align_texts(target, source) == []
 
 
 free_text = st.lists(st.sampled_from([*make_sentences(6, 1), "\n\n", "one two", "-\n", "\u00ad", "ａ"]), max_size=30)
@@ -204,8 +205,10 @@ def test_paragraphs_without_words_match_nothing() -> None:
 
 def test_the_evidence_of_a_passage() -> None:
     copied, around = make_sentences(6, 1), [" ".join(make_sentences(12, seed)) for seed in (2, 3)]
-    (copy,) = find_evidence(*(f"{text} {' '.join(copied)}" for text in around))
-    assert (copy.similarity, copy.verbatim) == (pytest.approx(1), 1)
+    target, source = (f"{text} {' '.join(copied)}" for text in around)
+    (copy,) = find_evidence(target, source)
+    assert copy.similarity == pytest.approx(1)
+    assert copy.verbatim == 1
     reworded = " ".join(shuffle_words(sentence, i) for i, sentence in enumerate(copied))
     (found,) = find_evidence(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}")
     assert 0.5 < found.similarity < 0.99

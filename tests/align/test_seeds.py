@@ -66,7 +66,7 @@ def test_groups_have_no_gap_and_could_not_be_larger(places: list[tuple[int, int]
 def test_runs_are_common_and_as_long_as_they_can_be(target: list[str], source: list[str]) -> None:
     texts = " ".join(target), " ".join(source)
     covered: set[int] = set()
-    for run in find_runs(*(prepare_text(text, 1) for text in texts), 3):
+    for run in find_runs(prepare_text(texts[0], 1), prepare_text(texts[1], 1), 3):
         words = texts[0][run.start : run.end].split()
         assert words == texts[1][run.source_start : run.source_end].split()
         assert len(words) >= 3

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.align import selection
 from pan_scdg.align.matches import compare_stem_sets, compute_topic, measure_focus, measure_match
 from pan_scdg.align.passages import Alignment
 from pan_scdg.align.seeds import Comparison
@@ -82,7 +83,9 @@ def test_only_shared_words_raise_the_bound(targets: int, sources: int, seed: int
     target, source = (EncodedText(text, np.zeros((len(text.spans), 2), np.float32)) for text in texts)
     profile = AlignmentSettings(model="none", length_slope=0.0, similarity_weight=2.0)
     has_seed = bool(Comparison(*texts).find_seeds() or Alignment(*texts).runs)
-    assert bool(select_pairs([target], [source], profile, 0.5)) == has_seed
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "MARGIN", 1e-6)
+        assert bool(select_pairs([target], [source], profile, 0.5)) == has_seed
 
 
 def test_without_a_limit_all_pairs_are_selected_and_without_texts_none() -> None:
