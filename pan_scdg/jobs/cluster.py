@@ -1,6 +1,7 @@
 """Compute tasks on one device in this process, or on several through Ray: a process for each, results in order."""
 
 import os
+import pickle
 import secrets
 import shutil
 import signal
@@ -8,6 +9,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -34,8 +36,10 @@ OBJECT_STORE_BYTES = 80 << 20
 MAX_FOLDER_LENGTH = 24
 """Characters of the parent of Ray's folder: its sockets have names of 80, and the system allows 107."""
 CONNECT_SECONDS = 10
+WAIT_SECONDS = 1.0
+"""During a wait of Ray no handler of a signal can end the run."""
 START_SECONDS = 60
-"""Seconds until a message says that no process has started."""
+"""Seconds until a message says that a process has not started."""
 PACKAGES = ("numpy", "torch", "transformers")
 
 
@@ -118,16 +122,25 @@ def open_workers(
 
 
 class _Actor:
-    """The process of a device."""
+    """The process of a device.
 
-    def __init__(self, make_worker: Callable[[str], Callable[[Any], Any]], device: str, threads: int) -> None:
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # read by torch, which is imported later
-        self._workers = Workers(make_worker, device)
+    Args:
+        pickled: ``make_worker``, which may import torch and look for models, and so is unpickled by the first task.
+        device: "cpu" or "cuda".
+        threads: of each product on a CPU.
+    """
+
+    def __init__(self, pickled: bytes, device: str, threads: int) -> None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        self._pickled, self._device = pickled, device
+        self._workers: Workers[Any, Any] | None = None
 
     def list_versions(self) -> dict[str, str]:
         return list_versions()
 
     def compute(self, task: Any) -> Any:
+        if self._workers is None:
+            self._workers = Workers(pickle.loads(self._pickled), self._device)
         return self._workers.compute(task)
 
 
@@ -152,9 +165,7 @@ class _RayWorkers(Workers[Task, Result]):
             if calls[0] not in unfinished:
                 yield self._get(calls.popleft())
                 continue
-            with _unwrap_signals():
-                finished, _ = self._ray.wait(list(unfinished), fetch_local=False)
-            for call in finished:
+            for call in self._wait(list(unfinished)):
                 del unfinished[call]
 
     def _submit(self, remaining: Iterator[Task], calls: deque[Any], unfinished: dict[Any, Any]) -> None:
@@ -177,6 +188,12 @@ class _RayWorkers(Workers[Task, Result]):
             calls.append(actor.compute.remote(task))
             unfinished[calls[-1]] = actor
 
+    def _wait(self, calls: list[Any]) -> list[Any]:
+        """Return the calls that are finished, at least one unless `WAIT_SECONDS` have passed."""
+        with _unwrap_signals():
+            finished, _ = self._ray.wait(calls, num_returns=1, timeout=WAIT_SECONDS, fetch_local=False)
+        return list(finished)
+
     def _get(self, call: Any) -> Any:
         """Return the result of a call, or raise the exception of the task as its process raised it."""
         errors = self._ray.exceptions
@@ -197,6 +214,7 @@ class _RayWorkers(Workers[Task, Result]):
     def _start(self) -> None:
         """Start the actors, and check that all have the same packages."""
         self._ray = self._stack.enter_context(_open_ray(self._devices))
+        pickled = self._ray.cloudpickle.dumps(self._make_worker)
         names = []
         for node in [node for node in self._ray.nodes() if node["Alive"]]:
             if self._device == "cpu":
@@ -216,7 +234,7 @@ class _RayWorkers(Workers[Task, Result]):
             for _ in range(count):
                 actor_class = self._ray.remote(_Actor).options(**options)
                 threads = max(1, _count_threads() // count)
-                self._actors.append(actor_class.remote(self._make_worker, self._device, threads))
+                self._actors.append(actor_class.remote(pickled, self._device, threads))
                 names.append(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})")
         if not self._actors:
             raise UserError("no machine of the cluster has a GPU", "start Ray where there are some, or --device cpu")
@@ -225,12 +243,12 @@ class _RayWorkers(Workers[Task, Result]):
 
     def _check_versions(self, names: list[str]) -> None:
         calls = [actor.list_versions.remote() for actor in self._actors]
-        with _unwrap_signals():
-            started, _ = self._ray.wait(calls, timeout=START_SECONDS)
-        if not started:
-            say(["waiting for a process to start; see ray status, if others use this cluster, too"])
-        expected = list_versions()
+        expected, deadline = list_versions(), time.monotonic() + START_SECONDS
         for name, call in zip(names, calls, strict=True):
+            while not self._wait([call]):
+                if time.monotonic() > deadline:
+                    say([f"waiting for a process on {name} to start; see ray status, if others use it, too"])
+                    deadline = float("inf")
             for package, number in self._get(call).items():
                 if number != expected[package]:
                     what = f"{package} is {number} on {name} and {expected[package]} here"
@@ -261,20 +279,18 @@ def _open_ray(devices: Devices) -> Iterator[Any]:
         UserError: Ray cannot be started, or the cluster does not exist.
     """
     with ExitStack() as stack:
-        variables = {"RAY_USAGE_STATS_ENABLED": "0"}
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options: dict[str, Any] = {"address": devices.address}
         if devices.is_local:
-            # only this machine reaches Ray, and of its users only those that have the token
-            variables |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-            variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+            # only this machine reaches Ray, and of its users only those that have the token; Ray reads these once
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+            if "ray" not in sys.modules and os.environ.setdefault("RAY_AUTH_MODE", "token") == "token":
+                os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
             options = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
             options |= {"num_cpus": 0, "num_gpus": 0 if devices.device == "cpu" else _count_gpus()}
             options |= {"object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": stack.enter_context(_make_folder())}
         elif devices.address != "auto":
             _check_address(str(devices.address))
-        for name in variables.keys() - os.environ.keys():
-            os.environ[name] = variables[name]
-            stack.callback(os.environ.pop, name)
         stack.enter_context(redirect_stdout(sys.stderr))  # Ray reports there that it repeats a task
         import ray
 
@@ -282,8 +298,8 @@ def _open_ray(devices: Devices) -> Iterator[Any]:
         handler = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(log_to_driver=False, logging_level="critical", **options)
-        except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as e:
-            remedy = "give TMPDIR space" if devices.is_local else "run this on one of its machines: see ray status"
+        except Exception as e:  # Ray has no common class of these errors
+            remedy = "compute on one device" if devices.is_local else "run this on one of its machines: see ray status"
             where = "on this machine" if devices.is_local else f"with the cluster {devices.address}"
             raise UserError(f"Ray cannot be used {where}: {get_first_line(e)}", remedy) from e
         finally:
