@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import secrets
 import shutil
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
+from io import StringIO
 from typing import Any, Generic, TypeVar
 
 from pan_scdg import __version__
@@ -35,6 +37,7 @@ OBJECT_STORE_BYTES = 80 << 20
 """Close to Ray's minimum: tasks and results are small."""
 MAX_FOLDER_LENGTH = 24
 """Characters of the parent of Ray's folder: its sockets have names of 80, and the system allows 107."""
+MAX_MESSAGE_LENGTH = 200
 CONNECT_SECONDS = 10
 WAIT_SECONDS = 1.0
 """During a wait of Ray no handler of a signal can end the run."""
@@ -203,9 +206,10 @@ class _RayWorkers(Workers[Task, Result]):
         except errors.RayTaskError as e:
             raise e.cause from e
         except errors.RayError as e:
-            reason = escape_controls(str(e).strip().splitlines()[-1])  # the exception is the last line of its text
-            if getattr(e, "actor_init_failed", False):
-                raise UserError(f"a process cannot start: {reason}", "install the same packages on all machines") from e
+            if getattr(e, "actor_init_failed", False):  # the exception is the last line of its text
+                what = f"a process cannot start: {escape_controls(str(e).strip().splitlines()[-1])}"
+                raise UserError(what, "install the same packages on all machines") from e
+            reason = escape_controls(get_first_line(e)[:MAX_MESSAGE_LENGTH])
             raise Interrupted(
                 f"a process ended {MAX_RESTARTS + 1} times, or its machine is lost ({reason}); check whether memory "
                 "was short (fewer workers need less)"
@@ -291,7 +295,7 @@ def _open_ray(devices: Devices) -> Iterator[Any]:
             options |= {"object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": stack.enter_context(_make_folder())}
         elif devices.address != "auto":
             _check_address(str(devices.address))
-        stack.enter_context(redirect_stdout(sys.stderr))  # Ray reports there that it repeats a task
+        stack.enter_context(redirect_stdout(_Messages()))
         import ray
 
         stack.callback(ray.shutdown)
@@ -306,6 +310,16 @@ def _open_ray(devices: Devices) -> Iterator[Any]:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, handler)  # Ray replaces it
         yield ray
+
+
+class _Messages(StringIO):
+    """Logs what Ray prints on standard output, such as that it repeats a task: the first line of each message."""
+
+    def write(self, text: str) -> int:
+        line = re.sub(r"\x1b\[\d*m", "", text).strip().partition("\n")[0]
+        if line:
+            say([f"Ray: {line[:MAX_MESSAGE_LENGTH]}"])
+        return len(text)
 
 
 @contextmanager

@@ -183,8 +183,8 @@ def test_a_task_that_ends_every_process_and_a_cluster_that_does_not_exist_are_on
 def test_signals_and_a_task_that_ends_every_process_stop_the_run(number: int, message: str, tmp_path: Path) -> None:
     command = [sys.executable, __file__, tmp_path, "sleep" if number else "die"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
         if number:
             while not (tmp_path / "started").exists():
                 assert process.poll() is None
@@ -207,7 +207,8 @@ def run_tasks(folder: Path, task: str) -> int:
     signal.signal(signal.SIGINT, stop)
     try:
         with open_workers(partial(make_worker, folder / "told"), TWO) as both:
-            list(both.map([{"die": (die, folder / "counter"), "sleep": (sleep, folder / "started")}[task]]))
+            tasks: dict[str, Task] = {"die": (die, folder / "counter"), "sleep": (sleep, folder / "started")}
+            list(both.map([tasks[task]]))
     except Interrupted as e:
         print(e, file=sys.stderr)
         return 3
