@@ -181,7 +181,7 @@ def test_a_task_that_ends_every_process_and_a_cluster_that_does_not_exist_are_on
 @pytest.mark.long
 @pytest.mark.parametrize(("number", "message"), [(signal.SIGTERM, ""), (signal.SIGINT, ""), (0, "4 times")])
 def test_signals_and_a_task_that_ends_every_process_stop_the_run(number: int, message: str, tmp_path: Path) -> None:
-    command = [sys.executable, __file__, tmp_path, "sleep" if number else "die"]
+    command = [sys.executable, __file__, str(tmp_path), "sleep" if number else "die"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
