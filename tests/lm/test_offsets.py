@@ -16,7 +16,7 @@ from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings, loa
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.segments import build_segment_unconditional
 from pan_scdg.scdg.sequences import build_pair_unconditional
-from pan_scdg.scoring.token_offsets import TokenLocator, read_fast_offsets, search_offsets
+from pan_scdg.lm.offsets import TokenLocator, read_fast_offsets, search_offsets
 
 transformers = pytest.importorskip("transformers")
 
