@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from multiprocessing.pool import ThreadPool
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,11 +46,16 @@ def answer_all(chats: Sequence[Messages], complete: Callable[[Messages], str]) -
         Interrupted: the model cannot be reached.
     """
 
+    failed = Event()
+
     def request(chat: Messages) -> str | BaseException:
+        if failed.is_set():
+            return ""
         try:
             return complete(chat)
-        except BaseException as e:
-            return e  # the pool would lose one that is no Exception
+        except BaseException as e:  # the pool would lose one that is no Exception
+            failed.set()
+            return e
 
     answers = []
     with ThreadPool(min(CONCURRENT_REQUESTS, len(chats) or 1)) as pool:

@@ -1,14 +1,14 @@
 """Character n-grams against a literal restatement on small alphabets, where much of two texts is alike."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.methods.char_ngrams import compute_covered_share, extract_letters, find_passages
-from pan_scdg.methods.lexical import make_char_ngrams
-from pan_scdg.profile.baseline import CharNgrams
-from pan_scdg.records import Passage, TextPair
+from pan_scdg.methods import MethodOptions
+from pan_scdg.methods.char_ngrams import CharNgramMethod, compute_covered_share, extract_letters, find_passages
+from pan_scdg.profile import CharNgramSettings
+from pan_scdg.records import Passage
+from tests.methods.conftest import make_pair
 
 TEXTS = st.text(alphabet="aAbB1 .é", max_size=60)
 NS = st.integers(1, 6)
@@ -53,13 +53,6 @@ def test_passages_are_matches_that_cover_the_same_and_go_on_while_both_sides_agr
     assert [p.this_offset for p in passages] == sorted({p.this_offset for p in passages})
 
 
-@given(st.text(alphabet="ab", max_size=90), st.text(alphabet="ab", max_size=90), st.integers(1, 40))
-@settings(max_examples=100, deadline=None)
-def test_long_ngrams_of_two_letters(target: str, source: str, n: int) -> None:
-    expected = len(plain_covered(target, source, n)) / max(1, len(target))
-    assert compute_covered_share(target, source, n) == pytest.approx(expected, abs=1e-15)
-
-
 def test_offsets_are_those_of_the_text_with_everything_in_it() -> None:
     target, source = "So: “It rained, all DAY!” he wrote.", "Then it RAINED all day; we stayed."
     (passage,) = find_passages(target, source, 12)
@@ -101,10 +94,12 @@ def test_texts_of_one_letter_are_no_trap() -> None:
     assert sum(p.this_length for p in periodic) >= 100_000
 
 
-def test_scorer_takes_pairs_as_they_come() -> None:
-    scorer = make_char_ngrams(CharNgrams(kind="char-ngrams", n=4))
-    pairs = iter([TextPair("p", "s", "abcdefgh", "xxabcdxx"), TextPair("p", "s", "abc", "abc")])
-    assert list(scorer.score(pairs)) == [(0.5,), (0.0,)]
-    assert scorer.features == ("score",)
-    assert scorer.identify() == {"kind": "char-ngrams", "n": 4}
-    assert isinstance(next(iter(scorer.score([TextPair("", "", "abcd", "abcd")])))[0], float | np.floating)
+def test_all_settings_are_the_grid_and_the_own_n() -> None:
+    settings, pair = CharNgramSettings(n=4, grid=(3, 8)), make_pair("abcdefgh", "xxabcdxx")
+    own, every = (CharNgramMethod(settings, MethodOptions(all_settings=every)) for every in (False, True))
+    (score,) = own.score([pair])
+    assert (score.values, settings.compute_score(score.values)) == ({"n_4": 0.5}, 0.5)
+    (score,) = every.score([pair])
+    assert score.values == {"n_3": 0.5, "n_4": 0.5, "n_8": 0.0}
+    assert [variant.compute_score(score.values) for variant in settings.vary().values()] == [0.5, 0.0]
+    assert own.find_passages(pair) == (Passage(0, 4, 2, 4),)

@@ -8,50 +8,48 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import cosine_similarity
 
-from pan_scdg.methods.vectors import VectorScorer, read_vector
-from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.errors import UserError
+from pan_scdg.methods import MethodOptions
+from pan_scdg.methods.vectors import VectorMethod, read_vector
+from pan_scdg.profile import VectorSettings
 from pan_scdg.records import TextPair
 
 PAIR = TextPair("susp/p1", "s1", "", "")
 
 
-@pytest.fixture
-def rows() -> tuple[np.ndarray, np.ndarray]:
+def open_vectors(folder: Path | None) -> VectorMethod:
+    return VectorMethod(VectorSettings(model="x"), MethodOptions(vectors=folder))
+
+
+def test_the_score_is_the_cosine_of_the_means_of_the_rows(tmp_path: Path) -> None:
     generator = np.random.default_rng(3)
-    return generator.normal(size=(5, 8)), generator.normal(size=(2, 8)).astype(np.float32)
-
-
-def test_the_score_is_the_cosine_of_the_means_of_the_rows(tmp_path: Path, rows: tuple[np.ndarray, np.ndarray]) -> None:
+    rows = generator.normal(size=(5, 8)), generator.normal(size=(2, 8)).astype(np.float32)
     np.save(tmp_path / "p1.txt.npy", rows[0])
     np.save(tmp_path / "s1.npy", rows[1])
-    scorer = VectorScorer(tmp_path, ["susp/p1", "s1"])
+    method = open_vectors(tmp_path)
+    method.check(PAIR)
     expected = cosine_similarity(rows[0].mean(axis=0)[None], rows[1].mean(axis=0)[None])[0, 0]
-    assert list(scorer.score([PAIR])) == [(pytest.approx(expected, abs=1e-7),)]
+    assert method.score([PAIR])[0].values == {"score": pytest.approx(expected, abs=1e-7)}
+    np.save(tmp_path / "s1.npy", rows[1][0])
+    np.testing.assert_array_equal(read_vector(tmp_path / "s1.npy"), rows[1][0])
 
 
-def test_one_row_may_lack_its_dimension(tmp_path: Path, rows: tuple[np.ndarray, np.ndarray]) -> None:
-    np.save(tmp_path / "v.npy", rows[0][0])
-    np.testing.assert_array_equal(read_vector(tmp_path / "v.npy"), rows[0][0])
-
-
-def test_identity_is_that_of_the_files_asked_for(tmp_path: Path, rows: tuple[np.ndarray, np.ndarray]) -> None:
-    for name in ("p1", "s1", "other"):
-        np.save(tmp_path / f"{name}.txt.npy", rows[0])
-    before = VectorScorer(tmp_path, ["p1", "s1"]).identify()
-    np.save(tmp_path / "other.txt.npy", rows[1])
-    assert VectorScorer(tmp_path, ["s1", "p1"]).identify() == before
-    np.save(tmp_path / "s1.txt.npy", rows[1])
-    assert VectorScorer(tmp_path, ["p1", "s1"]).identify() != before
-
-
-def test_every_missing_document_is_named(tmp_path: Path) -> None:
+def test_identity_changes_with_every_file(tmp_path: Path) -> None:
     np.save(tmp_path / "p1.npy", np.ones(3))
-    with pytest.raises(UserErrors) as raised:
-        VectorScorer(tmp_path, ["p1", "s1", "s2"])
-    assert [e.what for e in raised.value.errors] == [
-        "the vectors of 's1' are missing (s1.txt.npy)",
-        "the vectors of 's2' are missing (s2.txt.npy)",
-    ]
+    first = open_vectors(tmp_path).identify()
+    assert open_vectors(tmp_path).identify() == first
+    np.save(tmp_path / "p1.npy", np.zeros(3))
+    assert open_vectors(tmp_path).identify() != first
+
+
+def test_missing_folders_and_documents(tmp_path: Path) -> None:
+    np.save(tmp_path / "p1.npy", np.ones(3))
+    with pytest.raises(UserError, match=r"the vectors of 's1' are missing \(s1\.txt\.npy\)"):
+        open_vectors(tmp_path).check(PAIR)
+    with pytest.raises(UserError, match="needs precomputed document vectors of x; .* --vectors"):
+        open_vectors(None)
+    with pytest.raises(UserError, match="does not exist"):
+        open_vectors(tmp_path / "none")
 
 
 def saved(array: np.ndarray, pickled: bool = False) -> bytes:
@@ -105,7 +103,7 @@ def test_vectors_of_two_models_do_not_go_together(tmp_path: Path) -> None:
     np.save(tmp_path / "p1.npy", np.ones((2, 3)))
     np.save(tmp_path / "s1.npy", np.ones((2, 4)))
     with pytest.raises(UserError, match=r"has 3 numbers per row, but 4 in s1\.npy"):
-        list(VectorScorer(tmp_path, ["p1", "s1"]).score([TextPair("p1", "s1", "", "")]))
+        open_vectors(tmp_path).score([PAIR])
 
 
 def test_the_promise_of_a_huge_array_is_really_in_the_file() -> None:
