@@ -73,7 +73,9 @@ def main(data: Path, development: Path, profile: str, work: Path) -> None:
         positive = sum(line["decision"] for line in decisions)
         largest = np.quantile([line["score"] for line in decisions], 0.97)
         length = int(np.median([len(target) for target, _ in texts]))
-        rows.append([name, count, f"{length:,}", f"{positive / len(texts):.3f} ({positive} of {len(texts)})", f"{largest:.3f}"])
+        rows.append(
+            [name, count, f"{length:,}", f"{positive / len(texts):.3f} ({positive} of {len(texts)})", f"{largest:.3f}"]
+        )
     click.echo(format_rows(["topics", "joined", "characters", "called positive", "97th percentile"], rows))
 
 

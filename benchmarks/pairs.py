@@ -28,7 +28,10 @@ def read_pan13(folder: Path) -> list[Pair]:
     pairs = []
     for target, source, folder_name in list_pan13(folder):
         name = f"pan13, {folder_name.partition('-')[2].removesuffix('-obfuscation').replace('-', ' ')}"
-        texts = [(folder / side / file).read_bytes().decode("utf-8-sig") for side, file in (("src", source), ("susp", target))]
+        texts = [
+            (folder / side / file).read_bytes().decode("utf-8-sig")
+            for side, file in (("src", source), ("susp", target))
+        ]
         truth = folder / "truth" / folder_name / f"{Path(target).stem}-{Path(source).stem}.xml"
         label = int('name="plagiarism"' in truth.read_text(encoding="utf-8"))
         pairs.append(Pair(f"{Path(target).stem}/{Path(source).stem}", name, label, *texts))

@@ -59,7 +59,11 @@ def find_passages(pairs: Sequence[tuple[str, str]], folder: Path, encoder: str |
 def measure(truth: Mapping[str, Spans], detections: Mapping[str, Spans]) -> tuple[float, float, float, float]:
     """Return macro plagdet, recall, precision and granularity of pairs by their names."""
     spans = [
-        [Span(name, begin, length, name, other, size) for name, found in of.items() for begin, length, other, size in found]
+        [
+            Span(name, begin, length, name, other, size)
+            for name, found in of.items()
+            for begin, length, other, size in found
+        ]
         for of in (truth, detections)
     ]
     result = compute_plagdet(*spans)
@@ -79,7 +83,9 @@ def group_pairs(pairs: Sequence[tuple[str, str]]) -> list[int]:
     return [int(labels[row]) for row in rows]
 
 
-def resample(members: Sequence[str], groups: Mapping[str, int], truth: Mapping[str, Spans], detections: Mapping[str, Spans]) -> str:
+def resample(
+    members: Sequence[str], groups: Mapping[str, int], truth: Mapping[str, Spans], detections: Mapping[str, Spans]
+) -> str:
     """Return a 95 % interval of macro plagdet over groups of pairs."""
     parts: dict[int, list[str]] = defaultdict(list)
     for name in members:

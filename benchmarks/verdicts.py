@@ -130,9 +130,7 @@ def tabulate(items: Items, methods: Mapping[str, Floats]) -> str:
 @click.option("--first", type=click.IntRange(min=1), help="Pairs of each kind and label, for a smaller set.")
 @click.option("--minilm", is_flag=True, help="Both methods with MiniLM as well; they encode every text again.")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("out/verdicts"), show_default=True)
-def main(
-    data: Path | None, development: Path, profile: str, first: int | None, minilm: bool, work: Path
-) -> None:
+def main(data: Path | None, development: Path, profile: str, first: int | None, minilm: bool, work: Path) -> None:
     pairs = [*read_development(development), *(read_pan13(data / "pan13-dev") if data else [])]
     items = Items(take_first(pairs, first))
     decisions = decide(items.texts, work, profile)

@@ -14,7 +14,13 @@ import click
 from benchmarks.development.compose import Pair
 from benchmarks.pairs import ROOT, read_development, write_folder
 
-PAIRS_OF_A_KIND = {"verbatim-inside": 16, "altered-inside": 16, "several-sources": 32, "obfuscated-1": 12, "obfuscated-2": 12}
+PAIRS_OF_A_KIND = {
+    "verbatim-inside": 16,
+    "altered-inside": 16,
+    "several-sources": 32,
+    "obfuscated-1": 12,
+    "obfuscated-2": 12,
+}
 """Pairs of each label that are taken of a kind; the long kinds are separated by any threshold and cost most."""
 OTHERWISE = 48
 EXAMPLES = ROOT / "examples" / "pan25-pairs" / "calibration"
@@ -43,7 +49,9 @@ def read_examples() -> Iterator[Pair]:
 
 
 @click.command(help=__doc__)
-@click.option("--pairs", "path", type=click.Path(path_type=Path, exists=True), required=True, help="Of development.build.")
+@click.option(
+    "--pairs", "path", type=click.Path(path_type=Path, exists=True), required=True, help="Of development.build."
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder.")
 def main(path: Path, out: Path) -> None:
     pairs = [*choose_pairs(path), *read_examples()]
