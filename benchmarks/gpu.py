@@ -508,7 +508,8 @@ def describe_run(device: str, command: str, commit: str) -> str:
 
 def read_commit() -> str:
     """Return the commit of this checkout."""
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
 

@@ -40,10 +40,8 @@ def read_pan13(folder: Path) -> list[Pair]:
 
 def list_pan13(folder: Path) -> list[tuple[str, str, str]]:
     """Return suspicious file, source file and the folder of the truth of each PAN 2013 pair, in their order."""
-    kinds = dict(
-        (tuple(cells[:2]), cells[2])
-        for cells in (line.split("\t") for line in (folder / "kinds.tsv").read_text(encoding="utf-8").splitlines())
-    )
+    lines = (folder / "kinds.tsv").read_text(encoding="utf-8").splitlines()
+    kinds = {(target, source): kind for target, source, kind in (line.split("\t") for line in lines)}
     names = [line.split() for line in (folder / "pairs").read_text(encoding="utf-8").splitlines() if line.strip()]
     return [(target, source, kinds[target, source]) for target, source in names]
 

@@ -1,4 +1,4 @@
-"""Time whole commands, of one checkout or of several in turn: ``python -m benchmarks.speed [CHECKOUT ...] --part NAME``.
+"""Time whole commands of checkouts in turn: ``python -m benchmarks.speed [CHECKOUT ...] [--part NAME]``.
 
 Each part generates its input once and runs the same command with the ``entrypoint.py`` of each checkout, by the
 interpreter that runs this. Printed are the least seconds that passed, the least seconds of the processor, and the

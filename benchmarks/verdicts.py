@@ -1,4 +1,4 @@
-"""Decisions on the development set beside simple methods: ``python -m benchmarks.verdicts --data DATA --development FILE``.
+"""Decisions beside simple methods: ``python -m benchmarks.verdicts --data DATA --development FILE``.
 
 Pairs: the development set (`benchmarks.development`) and the 510 PAN 2013 pairs in DATA/pan13-dev. ``run`` scores and
 decides them with a profile. For each kind the AUROC of the profile and of simple methods; then what the threshold of

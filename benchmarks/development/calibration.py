@@ -1,4 +1,4 @@
-"""The pairs that ``scdg-mini`` is calibrated on: ``python -m benchmarks.development.calibration --pairs FILE --out DIR``.
+"""The calibration pairs of ``scdg-mini``: ``python -m benchmarks.development.calibration --pairs FILE --out DIR``.
 
 DIR becomes a PAN folder with truth, for ``calibrate``: of every kind of the built development set the first pairs of
 each label, and the calibration half of the shipped examples. A positive pair has one passage that spans both documents.
