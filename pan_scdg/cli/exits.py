@@ -1,8 +1,7 @@
 """End the process: every failure is one line on stderr and an exit code.
 
 The line is ``error: file:line: what is wrong; what to do``. The codes are 0 done, 1 internal error, 2 wrong input or
-settings, and 3 stopped but resumable. A command whose answer is no, such as ``compare``, exits with 1 by click's
-``Context.exit`` and prints nothing on stderr; so does, with 141, a command whose reader has ended.
+settings, and 3 stopped but resumable. A command whose reader has ended exits with 141 and prints nothing on stderr.
 """
 
 import atexit
@@ -41,6 +40,8 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 def main() -> NoReturn:
     """Run the command line and exit."""
     guard_streams()
+    # threads of OpenMP that spin while they wait make a busy machine several times slower
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _stop)
     # importing torch and transformers makes 830,000 objects that stay: looking for garbage among them, again and
     # again and once more at the end, takes 2 s of every command

@@ -181,8 +181,8 @@ AGGREGATIONS = {
     "window-bounded": Aggregation("w", find_bounded_window_mean, WIDTHS),
     "share": Aggregation("w", compute_shares, joint=True),
     "mean": Aggregation(None, _refuse, statistics=("mean",)),
-    "positive-rate": Aggregation(None, _refuse, statistics=("positive_rate",)),
-    "gain-logistic": Aggregation(None, _refuse, statistics=("mean", "median", "positive_rate")),
+    "positive-rate": Aggregation(None, _refuse, statistics=("positive_gain_rate",)),
+    "gain-logistic": Aggregation(None, _refuse, statistics=("mean", "median", "positive_gain_rate")),
 }
 """Aggregations by the name that profiles use; the paper's is ``top``, whose q = 100 is its Average."""
 
@@ -266,7 +266,7 @@ class GainStatistics(NamedTuple):
     tokens: int
     mean: float
     median: float
-    positive_rate: float
+    positive_gain_rate: float
     """Share of gains above 0."""
     total: float
     scores: dict[Aggregate, float]
@@ -289,7 +289,7 @@ def compute_statistics(gains: Floats, aggregates: Iterable[Aggregate], code_leng
         tokens=len(gains),
         mean=average(gains),
         median=float(np.median(gains)),
-        positive_rate=float(np.mean(gains > 0)),
+        positive_gain_rate=float(np.mean(gains > 0)),
         total=float(np.sum(gains)),
         scores={aggregate: aggregate.compute(gains) for aggregate in aggregates},
         code_length=code_length,

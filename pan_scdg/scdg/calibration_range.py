@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pan_scdg.profile import CalibrationRange
 from pan_scdg.scdg.aggregation import Aggregate, Floats
-from pan_scdg.scdg.control import find_word_starts
 from pan_scdg.scdg.sequences import TokenIds, Tokenizer
 
 MARGIN = 0.15
 """Tolerated distance from the range, as a share: the first 150 words of a text differ from the whole by up to 13 %."""
-MOST_NEGATIVES = 1000
+MAX_NEGATIVES = 1000
+BYTE_LEVEL = ("Ġ", "Ċ", "ĉ", "č")
+"""Spellings in byte-level BPE of space, newline, tab and carriage return at the start of a token."""
+SENTENCE_PIECE = ("▁", "\n", "<0x0A>", "<0x09>", "<0x0D>")
+"""The same for SentencePiece; it has no pieces for newlines and tabs and falls back on bytes."""
 
 
 class TargetFacts(NamedTuple):
@@ -33,7 +37,7 @@ class TargetFacts(NamedTuple):
 def measure_common_words(tokenizer: Tokenizer, ids: TokenIds) -> float:
     """Return the share of words that are a single token, of all words with a letter; 0 without words.
 
-    Words are the groups of `scdg.control.find_word_starts`, so that a mark after a word makes it more than one id.
+    Words are the groups of `find_word_starts`, so that a mark after a word makes it more than one id.
     """
     starts = np.flatnonzero(find_word_starts(tokenizer, ids))
     known = words = 0
@@ -91,8 +95,8 @@ def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: 
 def thin_scores(scores: Floats) -> tuple[float, ...]:
     """Return ``scores`` in order, rounded to 4 decimals: all of them, or 1,000 that are evenly spaced."""
     ordered = np.sort(scores)
-    if len(ordered) > MOST_NEGATIVES:
-        ordered = ordered[np.linspace(0, len(ordered) - 1, MOST_NEGATIVES).round().astype(int)]
+    if len(ordered) > MAX_NEGATIVES:
+        ordered = ordered[np.linspace(0, len(ordered) - 1, MAX_NEGATIVES).round().astype(int)]
     return tuple(round(float(s), 4) for s in ordered)
 
 
@@ -100,3 +104,22 @@ def compute_share_at_least(negatives: Sequence[float], score: float) -> float:
     """Return the share of the negatives that score at least ``score``, compared and rounded to 4 decimals."""
     at_least = sum(n >= round(score, 4) for n in negatives)
     return round(at_least / len(negatives), 4)
+
+
+def find_word_starts(tokenizer: Tokenizer, ids: TokenIds) -> npt.NDArray[np.bool_]:
+    """Return True for the first id, and for each whose token begins with white space, ``[n]``."""
+    distinct, at = np.unique(ids, return_inverse=True)
+    starts = np.array(_check_spaces(tokenizer, distinct.tolist()), dtype=np.bool_)[at]
+    starts[:1] = True
+    return starts
+
+
+def _check_spaces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
+    # A decoded SentencePiece token loses its leading space, so the vocabulary is used if its spelling shows spaces.
+    if not len(ids):
+        return []
+    spelt = "".join(tokenizer.convert_ids_to_tokens(tokenizer.encode("a a", add_special_tokens=False)))
+    for space, marks in (("▁", SENTENCE_PIECE), ("Ġ", BYTE_LEVEL)):
+        if space in spelt:
+            return [str(token).startswith(marks) for token in tokenizer.convert_ids_to_tokens(ids)]
+    return [tokenizer.decode([i])[:1].isspace() for i in ids]

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.digests import hash_text
 from pan_scdg.profile import SegmentSettings
-from pan_scdg.scdg.control import shuffle_source
 from pan_scdg.scdg.sequences import (
     Passes,
     ScoringInput,
@@ -38,14 +36,12 @@ def build_segment_passes(
     target: str,
     spans: Sequence[tuple[int, int]],
     settings: SegmentSettings,
-    control: bool = False,
 ) -> Iterator[Passes]:
     """Yield both inputs of every segment of ``target``, in order.
 
     Unconditional ``[anchor; preceding; segment]``, conditional ``[anchor; windows; separator; preceding; segment]``:
     ``windows`` are those of ``source`` that share the most terms with the segment, ``preceding`` is up to
-    ``context_tokens`` ids directly before it. The unconditional inputs depend on target and settings alone. The control
-    is the conditional input with its windows shuffled (`shuffle_source`).
+    ``context_tokens`` ids directly before it. The unconditional inputs depend on target and settings alone.
 
     Args:
         tokenizer: Encodes spans and windows without special tokens.
@@ -53,7 +49,6 @@ def build_segment_passes(
         target: The whole target text.
         spans: Character spans of the target's sentences, in order.
         settings: Sizes of segment, preceding text and source prefix.
-        control: True if each segment gets a control.
 
     Raises:
         ValueError: ``spans`` are not in order or not inside ``target``.
@@ -61,14 +56,11 @@ def build_segment_passes(
     windows = SourceWindows(tokenizer, source, settings.windows)
     anchor = np.array([find_anchor_id(tokenizer)], dtype=np.int64)
     separator = encode_separator(tokenizer)
-    digests = hash_text(source), hash_text(target)
     for before, ids, text in _iterate_segments(tokenizer, target, spans, settings):
         prefix = windows.build_prefix(extract_terms(text), settings.source_tokens)
-        shuffled = shuffle_source(tokenizer, prefix, *digests) if control else None
         yield Passes(
             ScoringInput(np.concatenate([anchor, before]), ids),
             ScoringInput(np.concatenate([anchor, prefix, separator, before]), ids),
-            None if shuffled is None else ScoringInput(np.concatenate([anchor, shuffled, separator, before]), ids),
         )
 
 

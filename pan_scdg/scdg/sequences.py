@@ -1,7 +1,6 @@
 """Build the token ids of both passes (paper, PAN25 input construction and PAN26 source prefix)."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -31,7 +30,7 @@ class Tokenizer(Protocol):
         ...
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the vocabulary's own spelling of each id; only the shuffled source (`scdg.control`) needs it."""
+        """Return the vocabulary's own spelling of each id."""
         ...
 
 
@@ -47,22 +46,11 @@ class ScoringInput(NamedTuple):
         return len(self.context_ids) + len(self.target_ids)
 
 
-@dataclass(frozen=True)
-class Passes:
-    """The inputs whose targets are the same ids: without and with the source and, on request, with it shuffled."""
+class Passes(NamedTuple):
+    """The inputs without and with the source, whose targets are the same ids."""
 
     unconditional: ScoringInput
     conditional: ScoringInput
-    control: ScoringInput | None = None
-
-    @property
-    def with_source(self) -> list[ScoringInput]:
-        """Return the conditional input, then the control if there is one."""
-        return [self.conditional] if self.control is None else [self.conditional, self.control]
-
-    def __iter__(self) -> Iterator[ScoringInput]:
-        """Yield the inputs in the order of the fields: two, or three with a control."""
-        yield from (self.unconditional, *self.with_source)
 
 
 class AlignmentError(ValueError):

@@ -1,0 +1,245 @@
+"""The commands run, report, score and index."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from pan_scdg.cli.options import (
+    FILE,
+    FILE_OR_STANDARD,
+    FOLDER,
+    GroupedCommand,
+    cluster_option,
+    device_option,
+    engine_option,
+    load_chosen_profile,
+    model_option,
+    on_error_option,
+    over_long_option,
+    overwrite_option,
+    profile_option,
+    quiet_option,
+    vectors_option,
+    workers_option,
+)
+from pan_scdg.logs import say
+
+READ = ("model", "vectors", "index", "candidates")
+"""Options of ``run`` that name further inputs, besides the input folder and the profile."""
+HEADINGS = {
+    "Input and output": (
+        "directory",
+        "output",
+        "limit",
+        "strict",
+        "on_error",
+        "scores_only",
+        "keep_gains",
+        "report",
+        "overwrite",
+        "metadata",
+    ),
+    "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
+    "Devices": ("workers", "cluster"),
+    "Retrieval": ("index", "candidates"),
+}
+
+
+@click.command(
+    cls=GroupedCommand, headings=HEADINGS, short_help="Decide document pairs, or rank the sources of queries."
+)
+@click.option(
+    "--input",
+    "directory",
+    type=FOLDER,
+    envvar=["TIRA_INPUT_DATASET", "inputDataset"],
+    required=True,
+    help="Folder of document pairs, or of a corpus and queries.",
+)
+@click.option(
+    "--output",
+    type=FOLDER,
+    envvar=["TIRA_OUTPUT_DIR", "outputDir"],
+    required=True,
+    help="Folder of the results; created if it does not exist.",
+)
+@profile_option
+@device_option
+@engine_option
+@model_option
+@over_long_option
+@on_error_option
+@workers_option
+@cluster_option
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Process only the first N pairs or queries, and mark the result as partial.",
+)
+@click.option(
+    "--scores-only",
+    is_flag=True,
+    help="Score pairs and decide nothing; for `calibrate --scores` and the studies.",
+)
+@click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
+@click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
+@click.option("--report", is_flag=True, help="Also write a page to read, report.html.")
+@overwrite_option
+@click.option(
+    "--metadata/--no-metadata",
+    default=True,
+    show_default=True,
+    envvar="PAN_SCDG_METADATA",
+    help="Write ir-metadata.yml, which describes machine, packages and resources.",
+)
+@vectors_option
+@click.option("--index", type=FOLDER, help="Folder of indexes that the command index has built.")
+@click.option(
+    "--candidates",
+    type=click.Path(path_type=Path),
+    envvar="inputRun",
+    help="TREC run, or folder with one, that replaces the first stage.",
+)
+@quiet_option
+def run(directory: Path, output: Path, profile: str, device: str, over_long: str | None, **rest: Any) -> None:
+    """Decide document pairs, or rank the sources of queries.
+
+    The variables inputDataset and outputDir, which TIRA sets, replace --input and --output. A stopped run continues
+    when the same command is given again.
+
+    \b
+    Example:
+      pan-scdg run --input examples/pan26-retrieval --output out
+    """
+    from pan_scdg.cli.paths import check_folders, find_profile_file
+    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.jobs.pairs import detect_pairs
+    from pan_scdg.jobs.retrieval import retrieve_sources
+    from pan_scdg.models.devices import choose_device
+    from pan_scdg.pan.inputs import detect_task
+
+    inputs = {"--input": directory, "--profile": find_profile_file(profile)}
+    check_folders(output, inputs | {f"--{name}": rest[name] for name in READ})
+    task = detect_task(directory)
+    chosen = load_chosen_profile(profile, over_long)
+    refuse_options(task, rest)
+    options = RunOptions(directory, output, choose_device(chosen, device), **rest)
+    say(detect_pairs(chosen, options) if task == "pairs" else retrieve_sources(chosen, options))
+
+
+def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) -> None:
+    """Raise UsageError if an option of the other task was given, or two contradict each other."""
+    others = ("index", "candidates") if task == "pairs" else ("scores_only", "vectors")
+    for name in others:
+        if rest[name]:
+            what = "retrieval" if task == "pairs" else "pairs"
+            raise click.UsageError(f"--{name.replace('_', '-')} is for {what}")
+    if rest["scores_only"] and rest["report"]:
+        raise click.UsageError("--report has no effect with --scores-only, which decides nothing")
+
+
+@click.command(short_help="Make the page of a result.")
+@click.argument("output", type=FOLDER)
+@click.option(
+    "--input", "directory", type=FOLDER, required=True, help="Input folder of the result, whose texts are shown."
+)
+@quiet_option
+def report(output: Path, directory: Path) -> None:
+    """Make OUTPUT/report.html of the result of `run` in OUTPUT, without computing anything.
+
+    \b
+    Example:
+      pan-scdg report out --input examples/pan25-pairs/test
+    """
+    from pan_scdg.jobs.result import require_job
+    from pan_scdg.report.pages import write_page
+
+    click.echo(output / write_page(output, require_job(output), directory))
+
+
+@click.command(short_help="Build the indexes of a corpus for later runs.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Folder of the corpus.")
+@click.option("--index", "folder", type=FOLDER, required=True, help="Folder of the indexes.")
+@profile_option
+@device_option
+@workers_option
+@cluster_option
+@quiet_option
+def index(directory: Path, folder: Path, profile: str, device: str, workers: int | None, cluster: str | None) -> None:
+    """Build the indexes of a corpus that the first stage of a profile needs, for any number of runs.
+
+    \b
+    Example:
+      pan-scdg index --input examples/pan26-retrieval --index my-index
+      pan-scdg run --input examples/pan26-retrieval --index my-index --output out
+    """
+    from pan_scdg.cli.paths import check_folders, find_profile_file
+    from pan_scdg.jobs.cluster import Devices
+    from pan_scdg.jobs.index import make_index
+    from pan_scdg.models.devices import choose_device
+
+    check_folders(folder, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")
+    chosen = load_chosen_profile(profile)
+    for line in make_index(chosen, directory, folder, Devices(choose_device(chosen, device), workers, cluster)):
+        click.echo(line)
+
+
+@click.command(short_help="Score one pair of text files.")
+@click.argument("suspicious", type=FILE_OR_STANDARD)
+@click.argument("source", type=FILE_OR_STANDARD)
+@profile_option
+@device_option
+@engine_option
+@model_option
+@over_long_option
+@click.option(
+    "--tokens",
+    type=FILE_OR_STANDARD,
+    help="File for one JSON line per token with log-probabilities and gain in nats; - prints them after the result.",
+)
+@click.option("--report", type=FILE, help="HTML file for both texts side by side, with their passages and gains.")
+@quiet_option
+def score(
+    suspicious: Path,
+    source: Path,
+    profile: str,
+    device: str,
+    engine: Literal["packed", "reference"],
+    model: Path | None,
+    over_long: str | None,
+    tokens: Path | None,
+    report: Path | None,
+) -> None:
+    """Score a SUSPICIOUS file with a SOURCE file and print JSON; one of them can be - for standard input.
+
+    \b
+    Example:
+      pan-scdg score suspicious.txt source.txt --report report.html
+    """
+    from pan_scdg.cli.paths import check_file, find_profile_file, holds_report, holds_tokens
+    from pan_scdg.jobs.result import write_atomically
+    from pan_scdg.jobs.score import STANDARD, format_report, format_tokens, score_files
+
+    if suspicious == source == STANDARD:
+        raise click.UsageError("only one of the two files can be standard input")
+    chosen = load_chosen_profile(profile, over_long)
+    if tokens is not None and chosen.gains is None:
+        raise click.UsageError(f"--tokens has no effect: profile {chosen.name} computes no gains of tokens")
+    inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": find_profile_file(profile)}
+    if tokens is not None and tokens != STANDARD:
+        check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)
+    if report is not None:
+        check_file(report, "--report", {**inputs, "--tokens": tokens}, "the report of a pair", holds_report)
+    result = score_files(chosen, suspicious, source, device=device, model=model, engine=engine)
+    if report is not None:
+        write_atomically(report, format_report(result, suspicious, source))
+    if tokens == STANDARD:
+        click.echo(json.dumps(result.record))
+        click.echo("".join(format_tokens(result)), nl=False)
+        return
+    if tokens is not None:
+        write_atomically(tokens, "".join(format_tokens(result)))
+    click.echo(json.dumps(result.record, indent=1))

@@ -1,0 +1,291 @@
+"""The folder of a result: where a run keeps its scores while it computes, and how the result gets its final name.
+
+While a run computes, ``OUT/.pan_scdg`` is its work folder: ``job.json`` (input, profile, models, versions), the
+append-only ``scores.jsonl``, and the staged results. A stopped run reads the scores and continues. When everything is
+staged, the files are renamed into OUT, ``job.json`` last: a folder with ``job.json`` is a complete result.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg import __version__
+from pan_scdg.errors import UserError
+from pan_scdg.logs import say
+
+FORMAT = 1
+"""Version of the files of a result; raised when their meaning changes or the same settings give other scores."""
+WORK_FOLDER = ".pan_scdg"
+JOB = "job.json"
+SCORES = "scores.jsonl"
+PUBLISHING = "publishing.json"
+"""Written when all files are staged: those to publish, and those of a former result to remove."""
+METADATA = "ir-metadata.yml"
+PAIR_KEY = ("suspicious", "source")
+CANDIDATE_KEY = ("query", "document")
+LARGE_FIELDS = ("gains", "offsets")
+"""Fields of a line of scores that are read from the file when they are needed."""
+DIFFERENT_JOB = ("task", "input", "profile", "models", "versions")
+"""Fields of a job that a message names if they differ; any other is a setting."""
+
+
+class ScoreFile:
+    """An append-only file with a JSON line for each scored pair or candidate.
+
+    Args:
+        path: the file; created by the first line.
+        key: the two fields that name a pair (`PAIR_KEY`) or a candidate (`CANDIDATE_KEY`).
+
+    Raises:
+        UserError: a line other than the last is not one of this program.
+    """
+
+    def __init__(self, path: Path, key: tuple[str, str] = PAIR_KEY) -> None:
+        self.path, self._key = path, key
+        self._lines: dict[tuple[str, str], dict[str, Any]] = {}
+        self._offsets: dict[tuple[str, str], int] = {}
+        self._size = 0
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        with self.path.open("rb") as file:
+            for number, data in enumerate(file, 1):
+                if not data.endswith(b"\n"):
+                    break  # the run was killed while it wrote this line
+                try:
+                    self._index(json.loads(data), self._size)
+                except (ValueError, TypeError, LookupError) as e:
+                    raise UserError(
+                        "is not a line of scores", "delete the file and run again", self.path, number
+                    ) from e
+                self._size += len(data)
+        if self.path.stat().st_size > self._size:
+            os.truncate(self.path, self._size)
+
+    def _index(self, line: dict[str, Any], offset: int) -> None:
+        key = (line[self._key[0]], line[self._key[1]])
+        self._lines[key] = {name: value for name, value in line.items() if name not in LARGE_FIELDS}
+        self._offsets[key] = offset
+
+    def __contains__(self, key: tuple[str, str]) -> bool:
+        return key in self._lines
+
+    def __getitem__(self, key: tuple[str, str]) -> dict[str, Any]:
+        """Return the line of a pair or candidate without `LARGE_FIELDS`."""
+        return self._lines[key]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Write lines, all of which are in the file when this returns."""
+        with self.path.open("ab", buffering=0) as file:
+            for line in lines:
+                data = json.dumps(line).encode() + b"\n"
+                if file.write(data) != len(data):
+                    raise OSError(28, os.strerror(28), str(self.path))
+                self._index(dict(line), self._size)
+                self._size += len(data)
+
+    def read_line(self, key: tuple[str, str]) -> dict[str, Any]:
+        """Return the whole line of a pair or candidate."""
+        with self.path.open("rb") as file:
+            file.seek(self._offsets[key])
+            line: dict[str, Any] = json.loads(file.readline())
+        return line
+
+    def read_gains(self, key: tuple[str, str]) -> npt.NDArray[np.float64]:
+        """Return the gain of every token in nats, ``[n]``.
+
+        Raises:
+            KeyError: the gains were not kept.
+        """
+        return np.array(self.read_line(key)["gains"], np.float64)
+
+
+class WorkFolder:
+    """The folder of an unfinished result; see `open_result`."""
+
+    def __init__(self, output: Path, job: Mapping[str, Any], key: tuple[str, str]) -> None:
+        self.output, self.path, self.job = output, output / WORK_FOLDER, job
+        self.staged = self.path / "staged"
+        self.scores = ScoreFile(self.path / SCORES, key)
+
+    def publish(self, files: Sequence[str], **about: Any) -> None:
+        """Rename the staged files into the output, then write ``job.json``, and remove the work folder.
+
+        Args:
+            files: names of staged files, in the order of publication; may lie in folders.
+            about: further fields of ``job.json`` that do not identify the job, such as ``partial`` or ``incidents``.
+        """
+        described = {"format": FORMAT, **self.job, **{k: v for k, v in about.items() if v}, "files": list(files)}
+        former = read_job(self.output)
+        stale = [] if former is None else [name for name in former["files"] if name not in files]
+        write_json(self.path / PUBLISHING, {"job": described, "remove": stale})
+        _publish(self.output)
+
+
+@contextmanager
+def open_result(
+    output: Path, job: Mapping[str, Any], *, overwrite: bool = False, key: tuple[str, str] = PAIR_KEY
+) -> Iterator[WorkFolder | None]:
+    """Lock an output folder and yield its work folder, with the scores of a stopped run; None if it is complete.
+
+    Args:
+        output: created if it does not exist.
+        job: all fields that the result depends on, as JSON values, without paths.
+        overwrite: replace the result, or the unfinished work, of another job. A former result stays until the new one
+            is complete.
+        key: see `ScoreFile`.
+
+    Raises:
+        UserError: the folder cannot be written, is locked, or holds other files or another job.
+    """
+    job = json.loads(json.dumps({**job, "versions": {"pan_scdg": __version__, **job.get("versions", {})}}))
+    with _lock(output):
+        work = output / WORK_FOLDER
+        if (work / PUBLISHING).exists():
+            _publish(output)  # a run was killed while it published
+        complete, started = read_job(output), _read_json(work / JOB)
+        if overwrite:
+            if started is not None and started != job:
+                shutil.rmtree(work)
+        elif complete is not None:
+            _check_same(complete, job, "holds a result", output)
+            shutil.rmtree(work, ignore_errors=True)
+            yield None
+            return
+        elif started is not None:
+            _check_same(started, job, "holds an unfinished result", output)
+        _refuse_other_files(output, [] if complete is None else complete["files"])
+        shutil.rmtree(work / "staged", ignore_errors=True)
+        try:
+            (work / "staged").mkdir(parents=True)
+            write_json(work / JOB, job)
+        except OSError as e:
+            raise _make_write_error(output, e) from e
+        yield WorkFolder(output, job, key)
+
+
+def read_job(folder: Path) -> dict[str, Any] | None:
+    """Return ``job.json`` of a complete result; None if the folder has none.
+
+    Raises:
+        UserError: it is not a file of this program, or of another format.
+    """
+    job = _read_json(folder / JOB)
+    if job is not None and (job.get("format") != FORMAT or not isinstance(job.get("files"), list)):
+        raise UserError("is not a result of this version", "delete it and run again", folder / JOB)
+    return job
+
+
+def require_job(folder: Path, task: str | None = None) -> dict[str, Any]:
+    """Return ``job.json`` of a complete result of a task ("pairs", "retrieval" or "check"), or of any.
+
+    Raises:
+        UserError: the folder is no complete result, or one of another task.
+    """
+    job = read_job(folder)
+    if job is None:
+        unfinished = (folder / WORK_FOLDER / JOB).exists()
+        what = "holds an unfinished result" if unfinished else "holds no result of this program"
+        raise UserError(what, "finish `run` with this --output first", folder)
+    if task is not None and job["task"] != task:
+        raise UserError(f"holds a result of the task {job['task']}", f"give one of the task {task}", folder)
+    return job
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file under another name, and rename it."""
+    write_atomically(path, json.dumps(value, indent=1) + "\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file under another name, and rename it."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(part, path)
+
+
+def _publish(output: Path) -> None:
+    work = output / WORK_FOLDER
+    plan = _read_json(work / PUBLISHING)
+    if plan is None:
+        raise ValueError("nothing is ready to be published")
+    (output / JOB).unlink(missing_ok=True)
+    for name in plan["remove"]:
+        (output / name).unlink(missing_ok=True)
+    for name in plan["job"]["files"]:
+        if (work / "staged" / name).exists():  # otherwise it was renamed before the run was killed
+            (output / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(work / "staged" / name, output / name)
+    write_json(output / JOB, plan["job"])
+    shutil.rmtree(work)
+
+
+@contextmanager
+def _lock(output: Path) -> Iterator[None]:
+    """Create the output folder and lock it, so that no second run writes there."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        folder = os.open(output, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as e:
+        raise _make_write_error(output, e) from e
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as e:
+            raise UserError(
+                "another run is writing this output", "wait for it, or choose another --output", output
+            ) from e
+        except OSError:
+            say([f"warning: {output}: this file system has no locks; do not start a second run with this output"])
+        yield
+    finally:
+        os.close(folder)
+
+
+def _check_same(found: Mapping[str, Any], job: Mapping[str, Any], what: str, output: Path) -> None:
+    different = [name for name in job if found.get(name) != job[name]]
+    if different:
+        fields = [name for name in different if name in DIFFERENT_JOB] or ["settings"]
+        remedy = "choose another --output, or --overwrite to replace it"
+        raise UserError(f"{what} of other {' and '.join(fields)}", remedy, output)
+
+
+def _refuse_other_files(output: Path, files: Sequence[str]) -> None:
+    """Raise UserError if the output has a visible entry that is not of a former result."""
+    own = {JOB, *(Path(name).parts[0] for name in files)}
+    others = sorted(
+        entry.name for entry in output.iterdir() if not entry.name.startswith(".") and entry.name not in own
+    )
+    if others:
+        raise UserError(f"the output folder is not empty: it holds {others[0]!r}", "choose an empty --output", output)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError, OSError) as e:
+        raise UserError("cannot be read as JSON", "delete it and run again", path) from e
+    if not isinstance(value, dict):
+        raise UserError("is not a file of this program", "delete it and run again", path)
+    return value
+
+
+def _make_write_error(output: Path, error: OSError) -> UserError:
+    return UserError(f"cannot be written: {error.strerror}", "choose another --output", output)

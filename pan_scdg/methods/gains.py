@@ -1,0 +1,237 @@
+"""The method SCDG: gains of a frozen language model, aggregated to one score (paper, PAN25)."""
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm.model import ScoringModel
+from pan_scdg.lm.offsets import TokenLocator, make_locator
+from pan_scdg.methods import MethodOptions, Score, check_target, cover_both
+from pan_scdg.profile import GainSettings, Profile
+from pan_scdg.records import Passage, TextPair
+from pan_scdg.retrieval.sentences import find_sentence_spans
+from pan_scdg.scdg.aggregation import list_stored
+from pan_scdg.scdg.calibration_range import measure_common_words
+from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
+from pan_scdg.scdg.segments import build_segment_passes
+from pan_scdg.scdg.sequences import (
+    AlignmentError,
+    Offsets,
+    Passes,
+    ScoringInput,
+    build_pair_passes,
+    build_pair_unconditional,
+    encode_separator,
+    encode_text,
+    find_anchor_id,
+)
+
+SEGMENTED = "scored in segments: the pair is longer than the profile's limit"
+EMPTY_SOURCE = "the source document is empty"
+TARGETS_CACHED = 64
+"""Targets whose tokens are kept: a target has many sources, which often follow each other."""
+PASSAGE_TOKENS = 256
+"""Tokens of a passage that are scored; the rest of a longer one is left out, which bounds the cost."""
+PASSAGE_SOURCE_TOKENS = 512
+"""Tokens of the passage in the source."""
+PRECEDING_TOKENS = 64
+PRECEDING_CHARACTERS = 400
+"""Text in front of the passage that both passes begin with, so that its first words are no surprise."""
+PASSAGE_GAIN_BOUND = 3.0
+"""Gains of a passage's tokens count up to this many nats, either way: one rare name proves no reuse."""
+Mode = Literal["whole", "segments"]
+
+
+class PairGains(NamedTuple):
+    """The gains of the tokens of a pair."""
+
+    mode: Mode
+    gains: Gains
+
+
+class _Plan(NamedTuple):
+    """The inputs of a pair; those of the target alone are the same for all its sources."""
+
+    mode: Mode
+    passes: list[Passes]
+
+
+class GainMethod:
+    """Scores pairs with a language model; see `methods.Method`.
+
+    Args:
+        settings: the table ``[gains]``.
+        model: the language model.
+        keep_gains: return the gains of all tokens, and their places.
+        measure_range: also measure what is compared with the range of a calibration.
+    """
+
+    def __init__(
+        self, settings: GainSettings, model: ScoringModel, *, keep_gains: bool = False, measure_range: bool = False
+    ) -> None:
+        self.settings, self.model = settings, model
+        self.models, self.fingerprint = {"language_model": model.found}, model.fingerprint
+        self._keep_gains, self._measure_range = keep_gains, measure_range
+        self._aggregates = list_stored("pairs", [one.aggregate for one in (settings, *settings.vary().values())])
+        self._encode_alone = lru_cache(TARGETS_CACHED)(lambda text: build_pair_unconditional(model.tokenizer, text))
+        self._measure_words = lru_cache(TARGETS_CACHED)(
+            lambda text: measure_common_words(model.tokenizer, encode_text(model.tokenizer, text))
+        )
+        model.check_length(settings.limit, "gains.limit")
+
+    def identify(self) -> dict[str, Any]:
+        """Return the fields that identify the model in the job."""
+        return {"language_model": self.model.identify()}
+
+    def check(self, pair: TextPair) -> None:
+        """Tokenise a pair, and raise UserError if its passes cannot score the same tokens or it is too long."""
+        check_target(pair)
+        self._build_whole(pair)
+
+    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+        """Return the statistics of the gains of each pair."""
+        return [self.make_score(pair, one) for pair, one in zip(pairs, self.compute_gains(pairs), strict=True)]
+
+    def compute_gains(self, pairs: Sequence[TextPair]) -> list[PairGains]:
+        """Return the gains of the tokens of each pair; a target alone is computed once for all its sources."""
+        plans = [self._plan(pair) for pair in pairs]
+        inputs: list[ScoringInput] = []
+        alone: dict[tuple[str, Mode], int] = {}
+        """First input of each target alone."""
+        for pair, plan in zip(pairs, plans, strict=True):
+            if (pair.target, plan.mode) not in alone:
+                alone[pair.target, plan.mode] = len(inputs)
+                inputs += [passes.unconditional for passes in plan.passes]
+        given = len(inputs)
+        inputs += [passes.conditional for plan in plans for passes in plan.passes]
+        log_probs = self.model.compute_log_probs(inputs)
+        gains = []
+        for pair, plan in zip(pairs, plans, strict=True):
+            first, parts = alone[pair.target, plan.mode], []
+            for number in range(first, first + len(plan.passes)):
+                targets = inputs[number].target_ids, inputs[given].target_ids
+                parts.append(combine_passes(targets, log_probs[number], log_probs[given]))
+                given += 1
+            gains.append(PairGains(plan.mode, join_segments(parts)))
+        return gains
+
+    def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
+        """Return one passage over both documents: the decision is about the whole pair."""
+        return cover_both(pair)
+
+    def make_score(self, pair: TextPair, computed: PairGains) -> Score:
+        """Return the numbers of a pair from the gains of its tokens."""
+        mode, gains = computed
+        statistics = gains.summarise(self._aggregates)
+        values: dict[str, float] = {name: value for name, value in statistics._asdict().items() if name != "scores"}
+        values |= {aggregate.field: float(score) for aggregate, score in statistics.scores.items()}
+        if self._measure_range:
+            values["nats_per_byte"] = statistics.code_length / len(pair.target.encode("utf-8", "surrogatepass"))
+            values["common_words"] = self._measure_words(pair.target)
+        warnings = [SEGMENTED] if mode == "segments" else []
+        if not pair.source:
+            warnings.append(EMPTY_SOURCE)
+        if not self._keep_gains:
+            return Score(values, tuple(warnings))
+        return Score(values, tuple(warnings), gains.gains, self.locate_tokens(pair.target, mode))
+
+    def locate_tokens(self, target: str, mode: Mode) -> Offsets:
+        """Return the characters of the scored tokens of a target, ``[n, 2]``."""
+        return self._locator.locate(target, mode == "segments").offsets
+
+    @cached_property
+    def _locator(self) -> TokenLocator:
+        return make_locator(self.model)
+
+    @property
+    def incidents(self) -> list[str]:
+        """Return the events that may have changed last digits, such as a lack of memory."""
+        return self.model.incidents
+
+    def _plan(self, pair: TextPair) -> _Plan:
+        whole = self._build_whole(pair)
+        if whole is not None:
+            return _Plan("whole", [whole])
+        spans = find_sentence_spans(pair.target)
+        passes = build_segment_passes(self.model.tokenizer, pair.source, pair.target, spans, self.settings.segments)
+        return _Plan("segments", list(passes))
+
+    def _build_whole(self, pair: TextPair) -> Passes | None:
+        """Return the passes of a pair as a whole; None if it is scored in segments."""
+        alone, tokenizer = self._encode_alone, self.model.tokenizer
+        try:
+            passes = build_pair_passes(tokenizer, pair.source, pair.target, alone(pair.target))
+        except AlignmentError as e:
+            raise UserError(f"with {pair.source_id} as source: {e}", "use another tokenizer", pair.target_id) from e
+        length = passes.conditional.length
+        if length <= self.settings.limit:
+            return passes
+        if self.settings.over_long == "segments":
+            return None
+        raise UserError(
+            f"with {pair.source_id} as source: {length} tokens, the profile's limit is {self.settings.limit}",
+            "divide over-long pairs into segments (--over-long segments)",
+            pair.target_id,
+        )
+
+
+def open_gains(profile: Profile, options: MethodOptions) -> GainMethod:
+    """Return the method of the table ``[gains]``, which decides, or explains the decisions of another method.
+
+    Raises:
+        UserError: the profile has no such table, or the model cannot be used; see `ScoringModel`.
+    """
+    if profile.gains is None:
+        raise UserError(f"profile {profile.name} has no [gains] table", "choose another profile: see `profiles`")
+    model = ScoringModel(profile.need_model(), options.device, folder=options.model, engine=options.engine)
+    calibration = None if profile.decide is None else profile.decide.calibration
+    measure_range = options.all_settings or (calibration is not None and calibration.range is not None)
+    return GainMethod(profile.gains, model, keep_gains=options.keep_gains, measure_range=measure_range)
+
+
+class PassageGains(NamedTuple):
+    """The gains of the first `PASSAGE_TOKENS` tokens of a passage."""
+
+    mean: float
+    """In nats per token, each token bounded to `PASSAGE_GAIN_BOUND`; 0 for a passage without tokens."""
+    spans: list[tuple[int, int]]
+    """Characters of each token in the target; empty for a token that has none."""
+    gains: list[float]
+    """Of each token, in nats."""
+
+
+def measure_passages(
+    model: ScoringModel, locator: TokenLocator, pair: TextPair, passages: Sequence[Passage]
+) -> list[PassageGains]:
+    """Return the gains of each passage of a pair, given the passage in the source instead of the whole document."""
+    inputs = [_build_passage(model, pair, passage) for passage in passages]
+    scored = [item for passes in inputs if len(passes.conditional.target_ids) for item in passes]
+    log_probs = iter(model.compute_log_probs(scored)) if scored else iter(())
+    measured = []
+    for passage, passes in zip(passages, inputs, strict=True):
+        if not len(passes.conditional.target_ids):
+            measured.append(PassageGains(0.0, [], []))
+            continue
+        alone, given = (np.asarray(next(log_probs), np.float64) for _ in range(2))
+        gains, begin = np.round(given - alone, 6), passage.this_offset
+        offsets = locator.locate_query(pair.target[begin : begin + passage.this_length]).offsets.tolist()
+        spans = [(begin + first, begin + last) for first, last in offsets[: len(gains)]]
+        mean = float(np.clip(gains, -PASSAGE_GAIN_BOUND, PASSAGE_GAIN_BOUND).mean())
+        measured.append(PassageGains(mean, spans, gains.tolist()))
+    return measured
+
+
+def _build_passage(model: ScoringModel, pair: TextPair, passage: Passage) -> Passes:
+    tokenizer = model.tokenizer
+    start, length, source_start, source_length, *_ = passage
+    target = encode_text(tokenizer, pair.target[start : start + length])[:PASSAGE_TOKENS]
+    region = pair.source[source_start : source_start + source_length]
+    source = encode_text(tokenizer, region)[:PASSAGE_SOURCE_TOKENS]
+    before = encode_text(tokenizer, pair.target[max(0, start - PRECEDING_CHARACTERS) : start])
+    before = before[max(0, len(before) - PRECEDING_TOKENS) :]
+    anchor = np.array([find_anchor_id(tokenizer)], np.int64)
+    context = np.concatenate([anchor, source, encode_separator(tokenizer), before])
+    return Passes(ScoringInput(np.concatenate([anchor, before]), target), ScoringInput(context, target))
