@@ -1,4 +1,4 @@
-"""Lists of requirements and their locks: ``python -m tools.supply_chain.locks [--upgrade]`` rewrites every lock.
+"""Lists of requirements and their locks: ``python -m tools.locks [--upgrade]`` rewrites every lock.
 
 A list, such as requirements.txt, names what this project asks for. Its lock, beside it, has these packages and, but
 for lists that are installed on top of another one, all that they depend on, each with the SHA-256 of every file of
@@ -14,13 +14,12 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 ALL = ROOT / "requirements.txt"
 PYTHON = ("--python-version", "3.10")
 LISTS = {
     ALL: PYTHON,
     ROOT / "requirements" / "cuda.txt": (*PYTHON, "--no-deps"),
-    ROOT / "requirements" / "java.txt": PYTHON,
     ROOT / "requirements" / "lint.txt": (*PYTHON, "--constraints", "requirements.lock"),  # into the same environment
     ROOT / "requirements" / "tools.txt": PYTHON,
     ROOT / "requirements" / "transformers5.txt": ("--python-version", "3.11", "--no-deps"),

@@ -2,7 +2,7 @@
 # Ask the registry for the digest of the Dockerfile's default base image, and write it behind the tag. The engine verifies it at each
 # build; run this again to take a newer image of the same tag.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 
 image=$(sed -n 's/^ARG BASE_IMAGE=//p' Dockerfile)
 tagged=${image%@*}

@@ -1,4 +1,4 @@
-"""Ask for known vulnerabilities of every locked package: ``python -m tools.supply_chain.audit``.
+"""Ask for known vulnerabilities of every locked package: ``python -m tools.audit``.
 
 pip-audit asks OSV, which is sent names and versions of packages and nothing else. Where OSV is not reached, one line
 says that nothing was checked, and the exit code is 0. A vulnerability that .ci/accepted-vulnerabilities.txt does not
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tools.supply_chain.locks import LISTS, ROOT, Pin, find_lock, read_pins
+from tools.locks import LISTS, ROOT, Pin, find_lock, read_pins
 
 ACCEPTED = ROOT / ".ci" / "accepted-vulnerabilities.txt"
 ROW = re.compile(r"(\S+)\s+(\d{4}-\d\d-\d\d)\s+(\S.*)")
