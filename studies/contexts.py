@@ -13,14 +13,12 @@ Where the paper leaves it open: sentences are those of the first stage, and of t
 one nearest to k eighths of the text that leaves every chunk a sentence, the earlier one of two. An article's white
 space becomes single spaces; a distractor runs on through the following articles, and after the last through the first;
 a cut is the space within two characters of the requested length that is nearest to it (the shorter text of two), else
-the length itself, so that nothing need be padded; if a text was drawn before, the start moves on by one sentence; and texts
-are compared within a pair and seed.
+the length itself, so that nothing need be padded; if a text was drawn before, the start moves on by one sentence; and
+texts are compared within a pair and seed.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +39,6 @@ MIN_REUSED_CHARACTERS = 200
 PRIORITY = ("simple", "medium", "hard")
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SEEDS = (0, 1, 2, 3, 4)
-SEPARATOR = "\n\n"
 CHUNKS = 8
 MIN_CHUNK_CHARACTERS = 40
 """Smallest target size of a chunk, an eighth of the evidence rounded down."""
@@ -50,7 +47,6 @@ TOLERANCE = 2
 """Characters by which a distractor may miss the requested length."""
 Span = tuple[int, int]
 """Half-open, in characters."""
-ExplainLack = Callable[[str], str | None]
 
 
 class Instance(NamedTuple):
@@ -68,18 +64,36 @@ class Instance(NamedTuple):
     """Every annotated span of the suspicious document, in any of its truth files; they may overlap."""
 
 
+class Context(NamedTuple):
+    """The text in front of a target, with a share of the evidence."""
+
+    seed: int
+    """The seed index, 0 to 4 in the paper."""
+    retention: float
+    text: str
+
+    def make_record(self, instance: Instance) -> dict[str, Any]:
+        """Return its line in the manifest of contexts, which has no text of a document."""
+        return {
+            "pair_id": instance.pair_id,
+            "susp_file": instance.susp_file,
+            "src_file": f"{instance.pair_id}-s{self.seed}-r{100 * self.retention:03.0f}.txt",
+            "seed": self.seed,
+            "retention": self.retention,
+            "selected": instance.selected,
+            "reused": instance.reused,
+        }
+
+
 def select_instances(
-    corpus: Sequence[TruePair], explain_lack: ExplainLack, count: int = MAX_INSTANCES
+    corpus: Sequence[TruePair], pool: Sequence[str], count: int = MAX_INSTANCES
 ) -> tuple[list[Instance], dict[str, str]]:
     """Return up to ``count`` instances, and the reason of each candidate before them that was not taken.
 
     Args:
         corpus: pairs with their truth; their order does not matter.
-        explain_lack: returns why the text of a source passage cannot be used (conditions 5 and 6), None if it can.
+        pool: the sentences that must suffice to replace all evidence (conditions 5 and 6).
         count: number of instances; further candidates are not considered.
-
-    Raises:
-        UserError: a text or truth file cannot be read.
     """
     generator = random.Random(SELECTION_SEED)
     candidates = sorted((true for true in corpus if true.xml is not None), key=lambda true: f"{true.pair_id}.xml")
@@ -93,25 +107,29 @@ def select_instances(
     for true in candidates:
         if len(instances) == count:
             break
-        passage = _select_passage(true, generator, explain_lack)
+        passage = _select_passage(true, generator)
         if isinstance(passage, str):
             rejected[true.pair_id] = passage
             continue
         susp, src = true.pair[:2]
-        instances.append(
-            Instance(
-                true.pair_id,
-                susp.reference,
-                read_text(susp),
-                read_text(src)[passage.source_offset : passage.source_offset + passage.source_length],
-                (passage.this_offset, passage.this_offset + passage.this_length),
-                tuple(sorted(reused[susp.reference])),
-            )
+        instance = Instance(
+            true.pair_id,
+            susp.reference,
+            read_text(susp),
+            read_text(src)[passage.source_offset : passage.source_offset + passage.source_length],
+            (passage.this_offset, passage.this_offset + passage.this_length),
+            tuple(sorted(reused[susp.reference])),
         )
+        try:
+            list(make_contexts(instance, pool))
+        except UserError as e:
+            rejected[true.pair_id] = e.what
+        else:
+            instances.append(instance)
     return instances, rejected
 
 
-def _select_passage(true: TruePair, generator: random.Random, explain_lack: ExplainLack) -> Passage | str:
+def _select_passage(true: TruePair, generator: random.Random) -> Passage | str:
     """Return the passage of an instance, or the reason why the pair has none."""
     if true.xml is None or not true.passages:
         return "no annotation of this source"
@@ -122,128 +140,72 @@ def _select_passage(true: TruePair, generator: random.Random, explain_lack: Expl
     if not TARGET_CHARACTERS[0] <= len(susp) <= TARGET_CHARACTERS[1]:
         return "suspicious document not of 1,000 to 50,000 characters"
     fewest, most = EVIDENCE_CHARACTERS
-    sized = [
-        p for p in true.passages if fewest <= p.source_length <= most and p.source_offset + p.source_length <= len(src)
-    ]
+    inside = [p for p in true.passages if p.source_offset + p.source_length <= len(src)]
+    sized = [p for p in inside if fewest <= p.source_length <= most]
     if not sized:
         return "no source span of 2,000 to 8,000 characters"
-    eligible = [
-        p for p in sized if p.this_length >= MIN_REUSED_CHARACTERS and p.this_offset + p.this_length <= len(susp)
-    ]
+    inside = [p for p in sized if p.this_offset + p.this_length <= len(susp)]
+    eligible = [p for p in inside if p.this_length >= MIN_REUSED_CHARACTERS]
     if not eligible:
         return "no suspicious span of 200 characters within the document"
     kinds = {p.obfuscation for p in eligible}
     best = next((kind for kind in PRIORITY if kind in kinds), None) or min(kinds)
     # as in the paper, the generator draws among one as well
-    passage = generator.choice([p for p in eligible if p.obfuscation == best])
-    reason = explain_lack(src[passage.source_offset : passage.source_offset + passage.source_length])
-    return passage if reason is None else reason
+    return generator.choice([p for p in eligible if p.obfuscation == best])
 
 
-class Chunk(NamedTuple):
-    """A piece of the evidence, in characters."""
-
-    offset: int
-    length: int
-
-
-def divide(evidence: str) -> tuple[Chunk, ...]:
-    """Return eight sentence-aligned chunks of about one size, without white space around them.
-
-    Raises:
-        ValueError: the text is too short, or has too few sentences.
-    """
-    if len(evidence) // CHUNKS < MIN_CHUNK_CHARACTERS:
-        raise ValueError(f"source span shorter than {CHUNKS} chunks of {MIN_CHUNK_CHARACTERS} characters")
+def divide(evidence: str) -> list[str]:
+    """Return eight sentence-aligned chunks of about one size, without white space around them, or raise UserError."""
     ends = [end for _, end in find_sentence_spans(evidence)]
-    if len(ends) < CHUNKS:
-        raise ValueError(f"source span of fewer than {CHUNKS} sentences")
+    if len(evidence) // CHUNKS < MIN_CHUNK_CHARACTERS or len(ends) < CHUNKS:
+        what = f"the source span is shorter than {CHUNKS} sentences or chunks of {MIN_CHUNK_CHARACTERS} characters"
+        raise UserError(what, "choose a longer one")
     cuts, last = [0], -1
     for k in range(1, CHUNKS):
         left = range(last + 1, len(ends) - (CHUNKS - k))
         last = min(left, key=lambda i: abs(CHUNKS * ends[i] - k * len(evidence)))
         cuts.append(ends[last])
-    pieces = ((start, evidence[start:end]) for start, end in zip(cuts, [*cuts[1:], len(evidence)]))
-    return tuple(Chunk(start + len(text) - len(text.lstrip()), len(text.strip())) for start, text in pieces)
+    return [evidence[start:end].strip() for start, end in zip(cuts, [*cuts[1:], len(evidence)])]
 
 
-class Sentence(NamedTuple):
-    """A sentence of the pool: its article, its number in the article from 0, and its text with single spaces."""
+def read_pool(directory: Path, articles: int = ARTICLES) -> list[str]:
+    """Return the sentences of the first ``articles`` files ``*.txt`` of a folder, by name.
 
-    article: str
-    number: int
-    text: str
-
-
-class Distractor(NamedTuple):
-    """The first sentence of a distractor and the requested length, from which its text follows."""
-
-    article: str
-    sentence: int
-    characters: int
+    A folder without such files gives those of the first articles of its Multi-News clusters.
+    """
+    texts = islice(_read_articles(directory), articles)
+    sentences = [" ".join(sentence.split()) for article in texts for sentence in split_sentences(article)]
+    if not sentences:
+        raise UserError("contains no sentence for distractors", "give news articles", directory)
+    return sentences
 
 
-@dataclass(frozen=True)
-class DistractorPool:
-    """The sentences of news articles, in order."""
+def _read_articles(directory: Path) -> Iterator[str]:
+    files = [p for p in list_directory(directory) if p.suffix == ".txt" and p.name not in CLUSTER_FILES and is_file(p)]
+    if files:
+        yield from (read_document(path) for path in files)
+        return
+    for cluster in read_clusters(directory):
+        yield from (text for text in cluster.articles if text)
 
-    sentences: tuple[Sentence, ...]
 
-    @cached_property
-    def digest(self) -> str:
-        """Return the SHA-256 over all sentences, by which a manifest of contexts names its pool."""
-        return hash_text("".join(f"{s.article}\t{s.number}\t{s.text}\n" for s in self.sentences))
+def draw_distractor(pool: Sequence[str], characters: int, generator: random.Random, used: set[str]) -> str:
+    """Return a text that begins at a random sentence, and add it to the ``used`` ones, of which it is none.
 
-    @cached_property
-    def _characters(self) -> int:
-        return sum(len(s.text) + 1 for s in self.sentences)
-
-    def explain_lack(self, evidence: str) -> str | None:
-        """Return why ``evidence`` cannot be divided, or its chunks not be replaced; None if both are possible."""
-        try:
-            chunks = divide(evidence)
-        except ValueError as e:
-            return str(e)
-        fits = all(self._has_enough(length) for length in {chunk.length for chunk in chunks})
-        return None if fits else "the distractor pool is too small"
-
-    def _has_enough(self, length: int) -> bool:
-        """Return True if the pool has a distinct text of this length for each chunk."""
-        texts: set[str] = set()
-        if length + TOLERANCE < self._characters:
-            for number in range(len(self.sentences)):
-                texts.add(self._make_text(number, length))
-                if len(texts) == CHUNKS:
-                    return True
-        return False
-
-    def draw(self, characters: int, generator: random.Random, used: set[str]) -> tuple[Distractor, str]:
-        """Return a distractor that begins at a random sentence, and its text, which was not drawn before.
-
-        Args:
-            characters: requested length.
-            generator: draws the sentence.
-            used: drawn texts; the new one is added.
-
-        Raises:
-            UserError: every text of this length is used already.
-        """
-        first = generator.randrange(len(self.sentences))
-        for step in range(len(self.sentences)):
-            number = (first + step) % len(self.sentences)
-            text = self._make_text(number, characters)
-            if text not in used:
-                used.add(text)
-                return Distractor(self.sentences[number].article, self.sentences[number].number, characters), text
-        raise UserError("the pool has no unused distractor left", "give more news articles", f"{characters} characters")
-
-    def _make_text(self, first: int, characters: int) -> str:
+    Raises UserError if every text of this length is used already, or the pool is shorter.
+    """
+    first = generator.randrange(len(pool))
+    for step in range(len(pool)):
         parts: list[str] = []
         size = 0
-        while size <= characters + TOLERANCE:
-            parts.append(self.sentences[(first + len(parts)) % len(self.sentences)].text)
+        while size <= characters + TOLERANCE and len(parts) < len(pool):
+            parts.append(pool[(first + step + len(parts)) % len(pool)])
             size += len(parts[-1]) + 1
-        return cut_text(" ".join(parts), characters)
+        text = cut_text(" ".join(parts), characters)
+        if size > characters + TOLERANCE and text not in used:
+            used.add(text)
+            return text
+    raise UserError("the distractor pool is too small", "give more news articles")
 
 
 def cut_text(text: str, characters: int) -> str:
@@ -253,87 +215,26 @@ def cut_text(text: str, characters: int) -> str:
     return text[: next((cut for cut in nearest if text[cut : cut + 1] in (" ", "")), characters)]
 
 
-def read_pool(directory: Path, articles: int = ARTICLES) -> DistractorPool:
-    """Return the sentences of the first ``articles`` files ``*.txt`` of a folder, by name.
-
-    A folder without such files gives those of the first articles of its Multi-News clusters.
-
-    Raises:
-        UserError: the folder has neither, a file cannot be read, or there is no sentence.
-    """
-    sentences = [
-        Sentence(name, number, text)
-        for name, article in islice(_read_articles(directory), articles)
-        for number, text in enumerate(" ".join(sentence.split()) for sentence in split_sentences(article))
-    ]
-    if not sentences:
-        raise UserError("contains no sentence for distractors", "give news articles", directory)
-    return DistractorPool(tuple(sentences))
-
-
-def _read_articles(directory: Path) -> Iterator[tuple[str, str]]:
-    files = [p for p in list_directory(directory) if p.suffix == ".txt" and p.name not in CLUSTER_FILES and is_file(p)]
-    if files:
-        yield from ((path.name, read_document(path)) for path in files)
-        return
-    for cluster in read_clusters(directory):
-        yield from ((f"{cluster.cluster_id}-{place}", text) for place, text in enumerate(cluster.articles) if text)
-
-
-class Context(NamedTuple):
-    """One context: the content of each slot, and the text that this makes."""
-
-    pair_id: str
-    seed: int
-    """The seed index, 0 to 4 in the paper."""
-    retention: float
-    slots: tuple[Chunk | Distractor, ...]
-    text: str
-
-    @property
-    def name(self) -> str:
-        """Return the name of the context as a source document."""
-        return f"{self.pair_id}-s{self.seed}-r{100 * self.retention:03.0f}"
-
-    def make_record(self, instance: Instance) -> dict[str, Any]:
-        """Return its line in the manifest of contexts, which has no text of a document."""
-        return {
-            "pair_id": self.pair_id,
-            "susp_file": instance.susp_file,
-            "src_file": f"{self.name}.txt",
-            "seed": self.seed,
-            "retention": self.retention,
-            "selected": instance.selected,
-            "reused": instance.reused,
-            "slots": [slot._asdict() for slot in self.slots],
-            "characters": len(self.text),
-            "sha256": hash_text(self.text),
-        }
-
-
 def derive_seed(pair_id: str, seed: int) -> int:
     """Return the seed of a pair's generator (paper, Eq. supp-retention-seed-formula, with a stable digest)."""
     return 42 + int(hash_text(pair_id), 16) % 100_000 + 7919 * seed
 
 
-def make_contexts(instance: Instance, pool: DistractorPool, seeds: Iterable[int] = SEEDS) -> Iterator[Context]:
+def make_contexts(instance: Instance, pool: Sequence[str], seeds: Iterable[int] = SEEDS) -> Iterator[Context]:
     """Yield the contexts of an instance for every seed, from none of the evidence to all of it.
 
-    Raises:
-        ValueError: the evidence cannot be divided.
-        UserError: the pool has too little text.
+    Raises UserError if the evidence cannot be divided, or the pool has too little text.
     """
-    spans = divide(instance.evidence)
+    divided = divide(instance.evidence)
     for seed in seeds:
         generator = random.Random(derive_seed(instance.pair_id, seed))
-        chunks = [(chunk, instance.evidence[chunk.offset : chunk.offset + chunk.length]) for chunk in spans]
+        chunks = list(divided)
         generator.shuffle(chunks)
         places = list(range(CHUNKS))
         generator.shuffle(places)
         used: set[str] = set()
-        distractors = [pool.draw(chunk.length, generator, used) for chunk, _ in chunks]
+        distractors = [draw_distractor(pool, len(chunk), generator, used) for chunk in chunks]
         for retention in LEVELS:
             kept = round(retention * CHUNKS)  # paper, Eq. supp-retention-counts
-            mixed: list[tuple[Chunk | Distractor, str]] = [*chunks[:kept], *distractors[kept:]]
-            slots, texts = zip(*(mixed[place] for place in places))
-            yield Context(instance.pair_id, seed, retention, slots, SEPARATOR.join(texts))
+            mixed = [*chunks[:kept], *distractors[kept:]]
+            yield Context(seed, retention, "\n\n".join(mixed[place] for place in places))

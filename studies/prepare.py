@@ -29,15 +29,7 @@ from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.progress import Progress
-from studies.contexts import (
-    MAX_INSTANCES,
-    SEEDS,
-    DistractorPool,
-    Instance,
-    make_contexts,
-    read_pool,
-    select_instances,
-)
+from studies.contexts import MAX_INSTANCES, SEEDS, make_contexts, read_pool, select_instances
 from studies.corpora import DataFolders, TruePair, read_clusters, read_corpora
 from studies.results import MANIFEST, Names, read_manifest, strip_name
 from studies.splits import FOLDS, count_classes, count_shared, format_split, make_folds, make_splits, split_news
@@ -146,16 +138,13 @@ def _prepare_pan25(options: Preparation, folder: Path) -> Section:
         for side, what in enumerate(("Suspicious documents", "Sources"))
     ]
     sizes: list[Row] = [
-        {"Split": split.name, "Part": part, **count_classes([by_id[i] for i in ids]), "Shared": shared}
-        for split in splits
-        for shared in (sum(count_shared(pairs, split).values()),)
-        for part, ids in (("train", split.train), ("test", split.test))
+        {"Part": part, **count_classes([by_id[i] for i in ids]), **count_shared(pairs, splits[0])}
+        for part, ids in (("train", splits[0].train), ("test", splits[0].test))
     ]
     points.append(f"The splits are made here, from the paper's seeds: {splits[0].name} to {splits[-1].name}.")
     tables = [
         Table("pan25-pairs", "The manifest of pairs", statistics),
-        Table("pan25-splits", "Both parts of the first split, and what they share", sizes[:2]),
-        Table("pan25-all-splits", "Both parts of every split", sizes, on_page=False),
+        Table("pan25-splits", "Both parts of the first split, and what they share", sizes),
     ]
     return Section("PAN25", points=points, tables=tables)
 
@@ -175,23 +164,10 @@ def _make_manifest(options: Preparation) -> tuple[list[dict[str, Any]], list[str
             progress.update()
     records = []
     for true in options.corpus:
-        susp, src = true.pair[:2]
-        total = tokens[susp.path] + tokens[src.path]
-        record = {
-            "pair_id": true.pair_id,
-            "susp_file": susp.reference,
-            "src_file": src.reference,
-            "xml_file": f"{true.pair_id}.xml",
-            "xml_exists": true.xml is not None,
-            "doc_label": int(bool(true.passages)),
-            "num_annotations_for_pair": len(true.passages),
-            "annotations": [passage._asdict() for passage in true.passages],
-            "susp_tokens": tokens[susp.path],
-            "src_tokens": tokens[src.path],
-            "total_tokens": total,
-        }
+        total = sum(tokens[file.path] for file in true.pair[:2])
         if total <= MAX_TOKENS:
-            records.append(record)
+            record = _make_record(true.pair_id, _name_documents(true), int(bool(true.passages)))
+            records.append({**record, "total_tokens": total})
     if not records:
         raise UserError(f"every pair has more than {MAX_TOKENS} tokens", "give shorter pairs", options.folders.pan25)
     points.append(f"Pairs left out with more than {MAX_TOKENS:,} tokens: {len(options.corpus) - len(records)}.")
@@ -302,43 +278,36 @@ def _choose_articles(folder: Path) -> tuple[dict[str, Sequence[str]], dict[str, 
 
 def _prepare_retention(options: Preparation, folder: Path) -> Section:
     pool = read_pool(options.folders.multinews)
-    instances, rejected = select_instances(options.corpus, pool.explain_lack, options.instances)
+    instances, rejected = select_instances(options.corpus, pool, options.instances)
     if len(instances) < 2:
         what = f"{len(instances)} pairs meet the conditions of an instance, and intervals need two"
         raise UserError(what, "give more pairs", options.folders.pan25)
-    contexts = _write_contexts(folder, instances, pool, SEEDS[: options.seeds])
+    records: list[dict[str, Any]] = []
+    with Progress("making contexts", len(instances)) as progress:
+        for instance in instances:
+            texts = {("susp", strip_name(instance.susp_file)): instance.target}
+            for context in make_contexts(instance, pool, SEEDS[: options.seeds]):
+                records.append(context.make_record(instance))
+                texts["src", strip_name(records[-1]["src_file"])] = context.text
+            write_texts(folder, texts)
+            progress.update()
+    write_records(folder / MANIFEST, records)
+    write_pairs(folder, [(strip_name(record["susp_file"]), strip_name(record["src_file"])) for record in records])
     rows: list[Row] = [
         {"Quantity": "Instances", "Count": len(instances)},
         {"Quantity": "Candidates before them that were not taken", "Count": len(rejected)},
-        {"Quantity": "Contexts", "Count": contexts},
+        {"Quantity": "Contexts", "Count": len(records)},
     ]
     reasons: list[Row] = [{"Pair": pair_id, "Reason": reason} for pair_id, reason in rejected.items()]
     points = [
         "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process.",
-        f"The distractors are {len(pool.sentences)} sentences of news with the SHA-256 {pool.digest}.",
+        f"Seeds: {options.seeds} of the paper's {len(SEEDS)}. The distractors are from {len(pool)} sentences of news.",
     ]
-    if options.seeds < len(SEEDS):
-        points.append(f"Only {options.seeds} of the paper's {len(SEEDS)} seeds.")
     tables = [
         Table("retention", "Instances and contexts of the retention study", rows),
         Table("retention-rejected", "Candidates that were not taken", reasons, on_page=False),
     ]
     return Section("Retention", points=points, tables=tables)
-
-
-def _write_contexts(folder: Path, instances: Sequence[Instance], pool: DistractorPool, seeds: Sequence[int]) -> int:
-    """Write the targets with their contexts as sources; return the number of contexts."""
-    records = []
-    with Progress("making contexts", len(instances)) as progress:
-        for instance in instances:
-            contexts = list(make_contexts(instance, pool, seeds))
-            texts = {("src", context.name): context.text for context in contexts}
-            write_texts(folder, texts | {("susp", strip_name(instance.susp_file)): instance.target})
-            records += [context.make_record(instance) for context in contexts]
-            progress.update()
-    write_records(folder / MANIFEST, records)
-    write_pairs(folder, [(strip_name(record["susp_file"]), strip_name(record["src_file"])) for record in records])
-    return len(records)
 
 
 _PREPARE: dict[str, Callable[[Preparation, Path], Section]] = {

@@ -1,7 +1,7 @@
 """Read the results of ``run``, and the manifests in the folders that ``studies prepare`` wrote."""
 
 import json
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,7 +62,6 @@ def read_records(
     kind: type[Record],
     what: str,
     keys: Callable[[Record], Iterable[Hashable]],
-    allowed: Collection[Hashable] | None = None,
 ) -> tuple[Record, ...]:
     """Return the records of a file in JSON Lines.
 
@@ -71,7 +70,6 @@ def read_records(
         kind: a dataclass, whose types decide what is valid; fields that it lacks are ignored.
         what: name of one record in messages, such as ``pair``.
         keys: return the keys of a record that no other record may have.
-        allowed: the keys that may occur; None: any.
 
     Raises:
         UserError: the file is not readable, or has no record, an invalid one, or two with an equal key.
@@ -92,8 +90,6 @@ def read_records(
             message = ": ".join([*(str(name) for name in fault["loc"][:1]), fault["msg"]])
             raise UserError(message, "correct the line", path, number) from e
         for key in keys(records[-1]):
-            if allowed is not None and key not in allowed:
-                raise UserError(f"the {what} {key!r} is not in the data", "give the file of this data", path, number)
             if (first := lines.setdefault(key, number)) != number:
                 raise UserError(f"the {what} {key!r} occurs twice, first in line {first}", "keep one", path, number)
     if not records:

@@ -19,10 +19,10 @@ import io
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,28 +35,23 @@ from studies.contexts import LEVELS, Span
 from studies.results import GAINS, MANIFEST, Floats, Id, Names, Result, read_lines, read_records, strip_name
 from studies.tables import Row, Section, Table, check_output, write_report
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 REUSED, NEW, NEITHER = 1, 0, -1
 """Y of a token: in an annotated span, in none, or on a boundary (or no piece of the text at all)."""
 CONTENT = {REUSED: "plagiarism", NEW: "new"}
 """Names of the labels in results, in the order of the arrays."""
 OPTIMISERS = ("lbfgs", "bfgs", "cg", "powell")
 LEAST_SQUARES = "least squares"
+SLOPES = {
+    "new (b2)": ((0, 0, 1, 0), False),
+    "difference (b3)": ((0, 0, 0, 1), False),
+    "plagiarism (b2 + b3)": ((0, 0, 1, 1), True),
+}
+"""The weights of the coefficients in each slope, and whether its test is one-sided; b3 is the primary hypothesis."""
 MIN_P = 1e-4
 """Smaller p-values are shown as below it."""
 STYLE = {"plagiarism": ("plagiarism-labelled content", "#b2182b", "o-"), "new": ("new content", "#2166ac", "s--")}
 """Name, colour and marker with line of each content; they can be distinguished without colours."""
-FIGURE_SETTINGS = {
-    "svg.hashsalt": "pan_scdg",
-    "svg.fonttype": "path",
-    "font.family": ["DejaVu Sans"],
-    "font.size": 9.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
-PANEL_INCHES = (3.4, 2.8)
+FIGURE, PANEL_INCHES = "retention.svg", (3.4, 2.8)
 Labels = npt.NDArray[np.int8]
 Offsets = npt.NDArray[np.int64]
 Interval = Annotated[tuple[int, int], Field(strict=False)]
@@ -186,23 +181,11 @@ class Slopes(NamedTuple):
     """Share of resamples in which the slope of plagiarism-labelled content is above 0."""
 
 
-class Coefficient(NamedTuple):
-    """A slope with its standard error and the ``p`` of its Wald test."""
-
-    estimate: float
-    standard_error: float
-    p: float
-
-
 class MixedFit(NamedTuple):
     """The slopes of the mixed model, and how they were fitted."""
 
-    new: Coefficient
-    """b2; its test is against 0."""
-    difference: Coefficient
-    """b3, the primary hypothesis; its test is against 0."""
-    plagiarism: Coefficient
-    """b2 + b3; its test is against slopes of 0 and below."""
+    slopes: Mapping[str, tuple[float, float, float]]
+    """Estimate, standard error and ``p`` of the Wald test, by the names of `SLOPES`."""
     optimiser: str
     """One of `OPTIMISERS`, or `LEAST_SQUARES`."""
     warnings: Sequence[str]
@@ -248,17 +231,52 @@ def _summarise(values: Floats) -> Estimate:
 
 
 def fit_mixed(gains: Floats) -> MixedFit:
-    """Fit the mixed model to the means of all pairs, of which there are at least two."""
+    """Fit the mixed model to the means of all pairs, of which there are at least two.
+
+    The first fit that converges, and not to a singular covariance, is taken, else the likeliest one.
+    """
+    from statsmodels.api import OLS
+    from statsmodels.regression.mixed_linear_model import MixedLM
+    from statsmodels.tools.sm_exceptions import SingularMatrixWarning
+
     outcome, design = gains.ravel(), make_design(len(gains))
-    messages: list[str] = []
-    finite: list[_Fit] = []
+    groups = np.arange(len(design)) // (len(CONTENT) * len(LEVELS))
+    best, likelihood, messages = (LEAST_SQUARES, OLS(outcome, design).fit()), -math.inf, list[str]()
     for optimiser in OPTIMISERS:
-        fit = _try_fit(outcome, design, optimiser, messages)
-        if fit is not None and fit.sound:
-            return _describe_fit(fit, messages)
-        finite += [] if fit is None else [fit]
-    best = max(finite, key=lambda fit: fit.likelihood, default=_fit_least_squares(outcome, design))
-    return _describe_fit(best, messages)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                result = MixedLM(outcome, design, groups).fit(reml=False, method=optimiser)
+                finite = all(
+                    np.isfinite(of).all() for of in (result.fe_params, result.cov_params()[:4, :4], result.llf)
+                )
+                failure = "" if result.converged else "no convergence"
+                failure = failure if finite else "numbers that are not finite"
+            except (np.linalg.LinAlgError, ValueError, ZeroDivisionError) as e:
+                finite, failure = False, f"{type(e).__name__}: {e}"
+        if finite and any(issubclass(warning.category, SingularMatrixWarning) for warning in caught):
+            failure = "a singular covariance"
+        messages += [f"{optimiser}: {warning.category.__name__}: {warning.message}" for warning in caught]
+        if finite and (not failure or result.llf > likelihood):
+            best, likelihood = (optimiser, result), result.llf
+        if not failure:
+            break
+        messages.append(f"{optimiser} failed: {failure}")
+    return MixedFit(_test_slopes(best[1]), best[0], list(dict.fromkeys(messages)))
+
+
+def _test_slopes(result: Any) -> dict[str, tuple[float, float, float]]:
+    """Return estimate, standard error and p of each slope of a fit."""
+    from scipy.stats import norm
+
+    coefficients, covariance = np.asarray(result.params)[:4], np.asarray(result.cov_params())[:4, :4]
+    slopes = {}
+    for name, (weights, one_sided) in SLOPES.items():
+        value = float(np.dot(weights, coefficients))
+        error = math.sqrt(float(np.dot(weights, covariance @ np.array(weights))))
+        z = value / error if error > 0 else math.copysign(math.inf, value) if value else 0.0
+        slopes[name] = (value, error, float(norm.sf(z) if one_sided else 2 * norm.sf(abs(z))))
+    return slopes
 
 
 def make_design(pairs: int) -> Floats:
@@ -266,62 +284,6 @@ def make_design(pairs: int) -> Floats:
     y, r = np.meshgrid([1.0, 0.0], LEVELS, indexing="ij")
     rows = np.stack([np.ones(y.size), y.ravel(), r.ravel(), (y * r).ravel()], axis=1)
     return np.tile(rows, (pairs, 1))
-
-
-class _Fit(NamedTuple):
-    """Coefficients ``[4]`` and their covariance ``[4, 4]``, finite."""
-
-    optimiser: str
-    coefficients: Floats
-    covariance: Floats
-    likelihood: float
-    sound: bool
-    """It converged, and not to a singular covariance."""
-
-
-def _try_fit(outcome: Floats, design: Floats, optimiser: str, messages: list[str]) -> _Fit | None:
-    """Return the fit by one optimiser, None if it is not finite; add warnings and failures to ``messages``."""
-    from statsmodels.regression.mixed_linear_model import MixedLM
-    from statsmodels.tools.sm_exceptions import SingularMatrixWarning
-
-    groups = np.arange(len(design)) // (len(CONTENT) * len(LEVELS))
-    fit, reason = None, "numbers that are not finite"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            result = MixedLM(outcome, design, groups).fit(reml=False, method=optimiser)
-            values = np.asarray(result.fe_params), np.asarray(result.cov_params())[:4, :4], float(result.llf)
-            if all(np.isfinite(value).all() for value in values):
-                singular = any(issubclass(w.category, SingularMatrixWarning) for w in caught)
-                fit = _Fit(optimiser, *values, bool(result.converged) and not singular)
-                reason = "a singular covariance" if singular else "no convergence"
-        except (np.linalg.LinAlgError, ValueError, ZeroDivisionError) as e:
-            reason = f"{type(e).__name__}: {e}"
-    messages += [f"{optimiser}: {w.category.__name__}: {w.message}" for w in caught]
-    if fit is None or not fit.sound:
-        messages.append(f"{optimiser} failed: {reason}")
-    return fit
-
-
-def _fit_least_squares(outcome: Floats, design: Floats) -> _Fit:
-    from statsmodels.api import OLS
-
-    result = OLS(outcome, design).fit()
-    return _Fit(LEAST_SQUARES, np.asarray(result.params), np.asarray(result.cov_params()), -math.inf, False)
-
-
-def _describe_fit(fit: _Fit, messages: Sequence[str]) -> MixedFit:
-    from scipy.stats import norm
-
-    slopes = []
-    for weights in ([0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 1, 1]):
-        value = float(np.dot(weights, fit.coefficients))
-        error = math.sqrt(float(np.dot(weights, fit.covariance @ np.array(weights))))
-        z = value / error if error > 0 else math.copysign(math.inf, value) if value else 0.0
-        slopes.append(
-            Coefficient(value, error, float(norm.sf(z) if weights[2] and weights[3] else 2 * norm.sf(abs(z))))
-        )
-    return MixedFit(slopes[0], slopes[1], slopes[2], fit.optimiser, list(dict.fromkeys(messages)))
 
 
 def study_retention(prepared: Path, results: Sequence[Result], output: Path, overwrite: bool) -> None:
@@ -344,7 +306,6 @@ def study_retention(prepared: Path, results: Sequence[Result], output: Path, ove
     means = {name: average_gains(result.folder, contexts) for name, result in zip(names, results, strict=True)}
     models = {name: estimate_retention(of.gains) for name, of in means.items()}
     figure = draw({name: of.curves for name, of in models.items()})
-    images: dict[str, str | bytes] = {f"retention.{kind}": image for kind, image in figure.items()}
     levels = ", ".join(f"{level:g}" for level in LEVELS)
     studied = (
         "The evidence that a target reuses is split into eight chunks. The context keeps a growing share of them "
@@ -363,11 +324,11 @@ def study_retention(prepared: Path, results: Sequence[Result], output: Path, ove
     ]
     sections = [
         Section("Method", studied, facts),
-        Section("Results", points=list_fits(models), tables=make_tables(models), figures=list(images)[:1]),
+        Section("Results", points=list_fits(models), tables=make_tables(models), figures=[FIGURE]),
         Section("Deviations from the paper", points=deviations),
     ]
     sources = {"results": [result.describe() for result in results]}
-    write_report(output, "Controlled retention of source evidence", sections, sources, images)
+    write_report(output, "Controlled retention of source evidence", sections, sources, {FIGURE: figure})
 
 
 Models = Mapping[str, RetentionResults]
@@ -392,10 +353,10 @@ def make_tables(models: Models) -> list[Table]:
     mixed: list[Row] = []
     slopes: list[Row] = []
     points: list[Row] = []
-    tests = {"new (b2)": "two-sided", "difference (b3)": "two-sided", "plagiarism (b2 + b3)": "one-sided"}
     names = ("Plagiarism slope", "New slope", "Difference", "Pr(plagiarism slope > 0)")
     for name, of in models.items():
-        for (slope, test), (value, error, p) in zip(tests.items(), of.mixed[:3]):
+        for slope, (value, error, p) in of.mixed.slopes.items():
+            test = "one-sided" if SLOPES[slope][1] else "two-sided"
             shown = f"{p:.4f}" if p >= MIN_P else f"<{MIN_P:.4f}"
             mixed.append({"Model": name, "Slope": slope, "Estimate": value, "SE": error, "p": shown, "Test": test})
         slopes.append({"Model": name, **dict(zip(names, of.slopes, strict=True))})
@@ -413,10 +374,10 @@ def make_tables(models: Models) -> list[Table]:
     ]
 
 
-def draw(models: Mapping[str, Curves]) -> dict[str, bytes]:
-    """Draw mean gain over retained evidence with 95 % intervals, a panel for each model; return ``png`` and ``svg``.
+def draw(models: Mapping[str, Curves]) -> str:
+    """Draw mean gain over retained evidence with 95 % intervals, a panel for each model; return an SVG.
 
-    The same points give the same bytes: nothing of the user's settings, of the day or of the machine is in the files.
+    The same curves give the same bytes: nothing of the user's settings, of the day or of the machine is in the file.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -424,36 +385,20 @@ def draw(models: Mapping[str, Curves]) -> dict[str, bytes]:
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(FIGURE_SETTINGS)
+        matplotlib.rcParams.update({"svg.hashsalt": "pan_scdg", "font.family": ["DejaVu Sans"], "font.size": 9.0})
         figure = Figure(figsize=(PANEL_INCHES[0] * len(models), PANEL_INCHES[1]), layout="constrained")
         FigureCanvasAgg(figure)
         panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
         for axes, (name, curves) in zip(panels, models.items()):
-            _draw_panel(axes, name, curves)
+            axes.axhline(0, color="0.8", linewidth=0.8, zorder=0)
+            for content, (label, colour, line) in STYLE.items():
+                values, low, high = zip(*curves[content])
+                # the mean of the resamples lies within their percentiles but for rounding
+                errors = np.maximum(0, [np.subtract(values, low), np.subtract(high, values)])
+                axes.errorbar(LEVELS, values, errors, fmt=line, color=colour, label=label, markersize=4, capsize=2)
+            axes.set(title=name.replace("$", r"\$"), xlabel="retained source evidence", xticks=LEVELS)
         panels[0].set_ylabel("mean gain (nats per token)")
         panels[0].legend(frameon=False, loc="upper left")
-        return dict(_save(figure))
-
-
-def _draw_panel(axes: "Axes", name: str, curves: Curves) -> None:
-    axes.axhline(0, color="0.8", linewidth=0.8, zorder=0)
-    for content, (label, colour, line) in STYLE.items():
-        values = [gain.value for gain in curves[content]]
-        # the mean of the resamples lies within their percentiles but for rounding
-        errors = [
-            [max(0.0, g.value - g.low) for g in curves[content]],
-            [max(0.0, g.high - g.value) for g in curves[content]],
-        ]
-        style: Any = {"markersize": 4, "linewidth": 1.2, "capsize": 2}
-        axes.errorbar(LEVELS, values, errors, fmt=line, color=colour, label=label, **style)
-    axes.set_title(name.replace("$", r"\$"))
-    axes.set_xlabel("retained source evidence")
-    axes.set_xticks(LEVELS)
-
-
-def _save(figure: Any) -> Iterator[tuple[str, bytes]]:
-    """Yield the bytes of a figure by kind, without metadata that depends on the day or the machine."""
-    for kind, omitted in (("png", "Software"), ("svg", "Date")):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, dpi=200, metadata={omitted: None})
-        yield kind, buffer.getvalue()
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        return buffer.getvalue()

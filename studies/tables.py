@@ -2,10 +2,8 @@
 
 import json
 import math
-import platform
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +14,6 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate, format_cell
 
 PAGE, TABLES = "index.md", "tables.json"
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "statsmodels", "ir_measures")
-"""Libraries of which another version may change digits."""
 _MARKDOWN = re.compile(r"([\\`*_~\[\]|#!])")
 
 
@@ -77,7 +73,7 @@ def write_report(
     title: str,
     sections: Sequence[Section],
     sources: Mapping[str, Any],
-    files: Mapping[str, str | bytes] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> None:
     """Write the page, the tables and other files; the same tables give the same bytes.
 
@@ -89,23 +85,12 @@ def write_report(
         files: further files by their names below ``output``.
     """
     tables = {table.name: _make_json(table) for section in sections for table in section.tables}
-    record = {"title": title, "tables": tables, "sources": sources, "versions": list_versions()}
+    record = {"title": title, "tables": tables, "sources": sources, "version": pan_scdg.__version__}
     content = {**(files or {}), PAGE: format_page(title, sections), TABLES: json.dumps(record, indent=1) + "\n"}
     for name, data in content.items():
         path = output / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data if isinstance(data, bytes) else data.encode())
-
-
-def list_versions() -> dict[str, str]:
-    """Return the versions of this program, of Python, and of those of `LIBRARIES` that are installed."""
-    versions = {"pan_scdg": pan_scdg.__version__, "python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
+        path.write_text(data, encoding="utf-8")
 
 
 def format_page(title: str, sections: Sequence[Section]) -> str:
