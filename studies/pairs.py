@@ -162,9 +162,6 @@ def study_pairs(prepared: Path, results: Sequence[Result], splits: Path | None, 
         splits: folder of the authors' split files; None: those of ``prepare``.
         output: folder of the report.
         overwrite: replace a former report.
-
-    Raises:
-        UserError: data or results cannot be read or do not belong together.
     """
     check_output(output, overwrite)
     folder = prepared / "pan25"
@@ -173,20 +170,11 @@ def study_pairs(prepared: Path, results: Sequence[Result], splits: Path | None, 
     scores = read_scores(results, manifest)
     methods = list_methods(results, scores)
     rows = [(method, evaluate(method, divisions, scores)) for method in methods]
-    sizes = sorted({(len(scores.select(split.train)), len(scores.select(split.test))) for split in divisions})
-    studied = (
-        "Every method gives each pair one score, or one for each value of its parameter. On the training part of a "
-        "split, parameter and threshold are those with the largest F1, ties by accuracy; on its test part a pair is "
-        "positive when its score is at least the threshold. The table has the median of each measure over the "
-        f"{len(divisions)} splits, where it is defined.",
-        f"Training and test pairs of a split: {', '.join(f'{train} and {test}' for train, test in sizes)}.",
-    )
     classes = Table("pairs", "Pairs that were scored", [count_classes(scores.pairs)])
-    tables = [make_median_table(rows), make_choice_table(rows), make_split_table(rows)]
+    tables = [classes, make_median_table(rows), make_choice_table(rows), make_split_table(rows)]
     sections = [
-        Section("Method", studied, tables=[classes]),
         Section("Results", tables=tables),
-        Section("Deviations from the paper", points=[*scores.describe_missing("PAN25"), *_list_choices(methods)]),
+        Section("Deviations from the paper", [*scores.describe_missing("PAN25"), *_list_choices(methods)]),
     ]
     sources = {"results": [result.describe() for result in results], "splits": [s.name for s in divisions]}
     write_report(output, "Pair-level classification", sections, sources)
@@ -196,12 +184,9 @@ def _list_choices(methods: Sequence[Method]) -> list[str]:
     points = []
     for method in methods:
         settings = next(iter(method.variants.values()))
-        if settings.official_threshold and method.published is not None:
-            points.append(f"{method.name}: published threshold {method.published:g}.")
-        elif settings.official_threshold:
-            points.append(f"{method.name}: 100 values on [0, 1], sensitivity + specificity on training.")
-        elif settings.features:
-            points.append(f"{method.name}: fitted on training, threshold by training F1.")
+        if settings.official_threshold:
+            searched = "100 values on [0, 1] by sensitivity + specificity on training"
+            points.append(f"{method.name}: {searched if method.published is None else 'the published threshold'}.")
         elif len(method.variants) > 1:
             values = ", ".join(f"{parameter:g}" for parameter in method.variants)
             points.append(f"{method.name}: {settings.parameters[0]} is chosen from {values}.")

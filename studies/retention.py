@@ -18,7 +18,6 @@ variance of the intercepts is below 0.01, whatever the scale.
 import io
 import math
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,8 +82,6 @@ class ContentMeans(NamedTuple):
     gains: Floats
     """``[pairs, contents, levels]``, contents in the order of `CONTENT`."""
     pair_ids: Sequence[str]
-    tokens: Mapping[str, int]
-    """Tokens of the targets by content, over all contexts."""
     lost: Mapping[str, str]
     """Why pairs are in no row, by their ids."""
 
@@ -140,14 +137,12 @@ def average_gains(folder: Path, contexts: Mapping[Names, ContextRecord]) -> Cont
     """
     means: dict[tuple[str, float, int], list[float]] = {}
     lost: dict[str, str] = {}
-    tokens: Counter[str] = Counter()
     for line in read_lines(folder / GAINS):
         context = contexts.get((strip_name(line["suspicious"]), strip_name(line["source"])))
         if context is None:
             continue
         gains = np.array(line["gains"], np.float64)
         labels = label_tokens(np.array(line["offsets"], np.int64).reshape(-1, 2), context.selected, context.reused)
-        tokens.update({name: int((labels == label).sum()) for label, name in {**CONTENT, NEITHER: "neither"}.items()})
         own = [gains[labels == label] for label in CONTENT]
         if missing := [name for name, chosen in zip(CONTENT.values(), own) if not len(chosen)]:
             lost[context.pair_id] = f"the target has no token of {missing[0]} content"
@@ -163,7 +158,7 @@ def average_gains(folder: Path, contexts: Mapping[Names, ContextRecord]) -> Cont
         what = f"{len(lost)} of {len(pair_ids)} pairs have no gains of every context, which leaves too few"
         raise UserError(what, "give a result of `run --keep-gains` on the folder retention", folder)
     values = [[np.mean([means[i, level, seed] for seed in seeds], axis=0) for level in LEVELS] for i in kept]
-    return ContentMeans(np.array(values).transpose(0, 2, 1), kept, dict(tokens), lost)
+    return ContentMeans(np.array(values).transpose(0, 2, 1), kept, lost)
 
 
 Curves = Mapping[str, Sequence[Estimate]]
@@ -289,14 +284,7 @@ def make_design(pairs: int) -> Floats:
 def study_retention(prepared: Path, results: Sequence[Result], output: Path, overwrite: bool) -> None:
     """Write the report of the study: tables with a row for each language model, and the figure.
 
-    Args:
-        prepared: the output of ``prepare``.
-        results: results of ``run --keep-gains`` on its folder ``retention``, one for each language model.
-        output: folder of the report.
-        overwrite: replace a former report.
-
-    Raises:
-        UserError: data or results cannot be read or do not belong together.
+    The results are those of ``run --keep-gains`` on the folder ``retention`` of ``prepared``.
     """
     check_output(output, overwrite)
     contexts = read_contexts(prepared / "retention" / MANIFEST)
@@ -306,26 +294,14 @@ def study_retention(prepared: Path, results: Sequence[Result], output: Path, ove
     means = {name: average_gains(result.folder, contexts) for name, result in zip(names, results, strict=True)}
     models = {name: estimate_retention(of.gains) for name, of in means.items()}
     figure = draw({name: of.curves for name, of in models.items()})
-    levels = ", ".join(f"{level:g}" for level in LEVELS)
-    studied = (
-        "The evidence that a target reuses is split into eight chunks. The context keeps a growing share of them "
-        f"({levels}) and has text of the same length on other topics instead of the rest. If the gain indicates reuse, "
-        "it rises with the evidence for reused text and barely for new text.",
-    )
-    facts = [
-        f"{name}: {len(of.pair_ids)} pairs; tokens by content over all contexts: "
-        f"{', '.join(f'{content} {count}' for content, count in of.tokens.items())}"
-        for name, of in means.items()
-    ]
     deviations = [
         "Spans of every truth file of a suspicious document count as reused.",
         "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
         *(f"{name}, {pair_id} is left out: {why}." for name, of in means.items() for pair_id, why in of.lost.items()),
     ]
     sections = [
-        Section("Method", studied, facts),
-        Section("Results", points=list_fits(models), tables=make_tables(models), figures=[FIGURE]),
-        Section("Deviations from the paper", points=deviations),
+        Section("Results", list_fits(models), make_tables(models), [FIGURE]),
+        Section("Deviations from the paper", deviations),
     ]
     sources = {"results": [result.describe() for result in results]}
     write_report(output, "Controlled retention of source evidence", sections, sources, {FIGURE: figure})

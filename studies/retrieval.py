@@ -173,11 +173,7 @@ def pool_gains(rankings: Sequence[Ranking]) -> Gains:
 
 
 def make_candidates(ranking: Ranking, gains: Gains) -> dict[str, Candidates]:
-    """Return the candidates of each query with the gains of the first of them, up to the first without gains.
-
-    Raises:
-        UserError: the first candidate of a query has no gains.
-    """
+    """Return the candidates of each query, with gains up to the first one without; there must be one."""
     candidates = {}
     for query, coarse in ranking.coarse.items():
         scored = [gains.get((query, doc_id)) for doc_id in coarse]
@@ -262,11 +258,7 @@ def _discount(gains: Sequence[float]) -> float:
 def choose_configuration(
     name: str, qrels: Qrels, candidates: Mapping[str, Candidates], folds: Mapping[str, QueryFold]
 ) -> Frozen:
-    """Search the grid on the development folds, and evaluate the best configuration there and on the hold-out.
-
-    Raises:
-        UserError: a role has fewer than two judged queries, or a grade is above 20.
-    """
+    """Search the grid on the development folds, and evaluate the best configuration there and on the hold-out."""
     parts = {role: {q: of for q, of in qrels.items() if folds[q].role == role} for role in ("development", "holdout")}
     if min(map(len, parts.values())) < 2:
         raise UserError("the development or the holdout folds have fewer than two judged queries", "give more queries")
@@ -277,11 +269,7 @@ def choose_configuration(
 
 
 def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int = SWAPS) -> list[RetrievalRow]:
-    """Evaluate every run on all queries of ``qrels``, and compare it with the run before; missing queries count 0.
-
-    Raises:
-        UserError: there are fewer than two judged queries, or a grade is above 20.
-    """
+    """Evaluate every run on all queries of ``qrels``, and compare it with the run before; missing queries count 0."""
     if len(qrels) < 2:
         raise UserError(f"{len(qrels)} judged queries are too few to compare rankings", "give qrels of more queries")
     rows: list[RetrievalRow] = []
@@ -323,9 +311,6 @@ def study_retrieval(
         search_on: the row on which the grid is searched; None: the first that is reranked.
         output: folder of the report.
         overwrite: replace a former report.
-
-    Raises:
-        UserError: data or results cannot be read or do not belong together.
     """
     check_output(output, overwrite)
     qrels = read_qrels(data / "qrels.txt")
@@ -348,10 +333,6 @@ def study_retrieval(
         frozen = choose_configuration(name, qrels, candidates[name], folds)
     runs = dict(list_runs(rankings, candidates, frozen))
     compared = compare_rows(qrels, [(name, make_run(orders)) for name, orders in runs.items()])
-    described = (
-        f"{len(qrels)} judged queries of {len(queries)}: nDCG has gains 2^grade - 1, for other measures every grade "
-        "above 0 is relevant; MRR and MAP are means of RR and AP. A judged query that a row lacks counts 0."
-    )
     against = (
         "Against the row above: difference of means with a 95 % bootstrap interval over queries, and p of a two-sided "
         "paired randomisation test, not corrected for the number of rows"
@@ -361,10 +342,10 @@ def study_retrieval(
         make_difference_table("differences", against, compared),
         make_difference_table("differences-all", "Differences in all measures", compared, METRICS, on_page=False),
     ]
-    sections = [Section("All rows", [described], tables=tables)]
+    sections = [Section("All rows", tables=tables)]
     if frozen is not None:
-        sections.append(_make_choice_section(frozen, folds))
-    sections.append(Section("Deviations from the paper", points=list(_list_deviations(rankings, candidates, frozen))))
+        sections.append(_make_choice_section(frozen))
+    sections.append(Section("Deviations from the paper", list(_list_deviations(rankings, candidates, frozen))))
     jobs = [{"row": of.name, **{key: value for key, value in of.job.items() if key != "files"}} for of in rankings]
     write_report(output, "Retrieval of sources, before and after SCDG", sections, {"results": jobs})
     for number, (name, orders) in enumerate(runs.items(), 1):
@@ -394,13 +375,10 @@ def list_runs(
         yield from orders.items()
 
 
-def _make_choice_section(frozen: Frozen, folds: Mapping[str, QueryFold]) -> Section:
-    held = sum(fold.role == "holdout" for fold in folds.values())
+def _make_choice_section(frozen: Frozen) -> Section:
     text = (
-        f"{len(frozen.grid)} configurations (a feature of the gains, the number N of candidates that change their "
-        f"places, the weight of the gains) were compared on the {len(folds) - held} development queries, with the "
-        f"candidates of {frozen.searched_on}, by nDCG@10, then R@10, then R@100. Chosen for all rows that end in SCDG: "
-        f"{frozen.chosen}. The {held} queries of the hold-out had no part in it."
+        f"{len(frozen.grid)} configurations were compared on the development queries, with the candidates of "
+        f"{frozen.searched_on}, by nDCG@10, then R@10, then R@100. Chosen for all rows that end in SCDG: {frozen.chosen}."
     )
     columns = ("Place", "Feature", "N", "Weight", "nDCG@10", "R@10", "R@100")
     grid: list[Row] = [

@@ -51,7 +51,6 @@ class Section(NamedTuple):
     """A part of the page; texts are plain, and what looks like markup in them is shown as it is."""
 
     heading: str
-    paragraphs: Sequence[str] = ()
     points: Sequence[str] = ()
     tables: Sequence[Table] = ()
     figures: Sequence[str] = ()
@@ -98,7 +97,6 @@ def format_page(title: str, sections: Sequence[Section]) -> str:
     blocks = [f"# {escape_markdown(title)}"]
     for section in sections:
         blocks.append(f"## {escape_markdown(section.heading)}")
-        blocks += [escape_markdown(text) for text in section.paragraphs]
         if section.points:
             blocks.append("\n".join(f"- {escape_markdown(text)}" for text in section.points))
         for table in section.tables:
