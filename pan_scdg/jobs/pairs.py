@@ -22,6 +22,7 @@ from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import OnError, RunOptions, describe_job, take_first
 from pan_scdg.jobs.result import SCORES, ScoreFile, WorkFolder, open_result
 from pan_scdg.lm.model import ScoringModel
+from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.logs import say
 from pan_scdg.methods import Method, MethodOptions, Score, open_method
 from pan_scdg.methods.alignment import open_locator
@@ -62,6 +63,14 @@ class PassageTask(NamedTuple):
     """Measure how much easier each passage is to predict given its source."""
 
 
+class FoundPassages(NamedTuple):
+    """The passages of a pair."""
+
+    evidence: list[Evidence]
+    gains: list[tuple[tuple[int, int], float]]
+    """Characters and gain in nats of the tokens in passages; empty unless the gains were asked for."""
+
+
 PairTask = Sequence[TextPair] | PassageTask
 """A batch of pairs to score, or a pair whose passages are searched."""
 
@@ -87,14 +96,22 @@ class PairWorkers:
         """Return the function that computes a task: the scores of a batch, or the passages of a pair."""
         return lambda task: self.find_passages(task) if isinstance(task, PassageTask) else self.method.score(task)
 
-    def find_passages(self, task: PassageTask) -> list[Evidence]:
+    def find_passages(self, task: PassageTask) -> FoundPassages:
         """Return the passages of a pair, with their gains if they are asked for."""
         pair = task.pair
         passages = self.locator.locate(pair.target, pair.source, positive=task.positive, values=task.values)
         if not task.with_gains:
-            return passages
-        gains = measure_passages(self.model, task.pair, [evidence.passage for evidence in passages])
-        return [evidence._replace(gain=gain) for evidence, gain in zip(passages, gains, strict=True)]
+            return FoundPassages(passages, [])
+        tokens = self.token_locator
+        measured = measure_passages(self.model, tokens, pair, [evidence.passage for evidence in passages])
+        gains = {span: gain for one in measured for span, gain in zip(one.spans, one.gains) if span[0] < span[1]}
+        evidence = [one._replace(gain=gain.mean) for one, gain in zip(passages, measured, strict=True)]
+        return FoundPassages(evidence, sorted(gains.items()))
+
+    @cached_property
+    def token_locator(self) -> TokenLocator:
+        """Return what finds the characters of tokens."""
+        return make_locator(self.model)
 
     @cached_property
     def locator(self) -> Locator:
@@ -179,7 +196,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         if method_options.keep_gains:
             files.append(_write_gains(work, pairs))
         if options.report and not options.scores_only:
-            files.append(write_page(work.staged, job, options.input))
+            files.append(write_page(work.staged, {**job, "partial": partial and str(partial)}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
         incidents = workers.method.incidents if isinstance(workers.method, GainMethod) else []
@@ -306,7 +323,7 @@ def find_passages(
     evidence: dict[DocumentPair, list[Evidence]] = {}
     with Progress("finding passages", len(chosen)) as progress:
         for decision, found in zip(chosen, compute(tasks)):
-            evidence[decision.pair] = found
+            evidence[decision.pair] = found.evidence
             progress.update()
     return [_add_evidence(d, evidence[d.pair], checked.lengths[d.pair]) if d.pair in evidence else d for d in decisions]
 

@@ -1,7 +1,7 @@
 """Methods that score a pair of texts, one file each.
 
-A method measures numbers. Its table in the profile makes one score of them (`profile.MethodSettings`), and what decides,
-writes and calibrates is the same for all methods.
+A method measures numbers. Its table in the profile makes one score of them (`profile.MethodSettings`), and
+what decides, writes and calibrates is the same for all methods.
 """
 
 from collections.abc import Mapping, Sequence

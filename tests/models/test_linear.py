@@ -19,11 +19,11 @@ pytestmark = pytest.mark.skipif(
 def test_layers_at_every_depth_give_what_they_gave(rows: tuple[int, ...], bias: bool) -> None:
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(24, 40, bias=bias), nn.Sequential(nn.LayerNorm(40), nn.Linear(40, 16, bias=bias)))
-    given = torch.randn(*rows, 24)
-    expected = deepcopy(model).double()(given.double())
+    inputs = torch.randn(*rows, 24)
+    expected = deepcopy(model).double()(inputs.double())
     use_onednn(model)
     assert [name for name, _ in model.named_parameters() if "weight" in name] == ["1.0.weight"]  # kept once
-    torch.testing.assert_close(model(given), expected.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(model(inputs), expected.float(), rtol=1e-5, atol=1e-5)
 
 
 def test_other_layers_are_left_alone() -> None:

@@ -1,15 +1,19 @@
 """Fingerprints of model folders, by hand and after every kind of change."""
 
 import hashlib
-import json
-import os
 from pathlib import Path
 
 import pytest
 
-from pan_scdg.errors import UserError
-from pan_scdg.models import fingerprint
-from pan_scdg.models.fingerprint import check_same, fingerprint_metadata, fingerprint_weights
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.models.fingerprint import (
+    check_recorded,
+    check_same,
+    fingerprint_folder,
+    fingerprint_metadata,
+    fingerprint_weights,
+)
+from pan_scdg.profile import ModelSettings
 
 
 @pytest.fixture
@@ -81,43 +85,38 @@ def test_no_weights_is_an_error(tmp_path: Path) -> None:
 def test_unreadable_weights_are_an_error(folder: Path) -> None:
     (folder / "c.safetensors").symlink_to(folder / "gone")
     with pytest.raises(UserError, match="cannot be read"):
-        fingerprint_weights(folder, folder.parent / "digests.json")
+        fingerprint_weights(folder)
 
 
-def test_weights_are_read_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    real = fingerprint.hash_file
-
-    def counted(path: Path) -> str:
-        read.append(path.name)
-        return real(path)
-
-    monkeypatch.setattr(fingerprint, "hash_file", counted)
-    memory = tmp_path / "digests.json"
-    first = fingerprint_weights(folder, memory)
-    assert read == ["a.safetensors", "b.safetensors", "config.json", "tokenizer.json"]
-    read.clear()
-    assert fingerprint_weights(folder, memory) == first
-    assert read == ["config.json", "tokenizer.json"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["digests.json", "model"]
+def test_a_folder_counts_names_and_bytes_of_all_visible_files(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    weights = tmp_path / "sub" / "model.safetensors"
+    weights.write_bytes(b"one")
+    before = fingerprint_folder(tmp_path)
+    (tmp_path / ".cache").write_text("hidden")
+    assert fingerprint_folder(tmp_path) == before
+    weights.write_bytes(b"two")
+    assert fingerprint_folder(tmp_path) != before
+    weights.write_bytes(b"one")
+    assert fingerprint_folder(tmp_path) == before
+    weights.rename(tmp_path / "sub" / "other.safetensors")
+    assert fingerprint_folder(tmp_path) != before
 
 
-def test_weights_swapped_under_equal_size_and_time_are_noticed(folder: Path, tmp_path: Path) -> None:
-    memory, weights = tmp_path / "digests.json", folder / "a.safetensors"
-    before, stat = fingerprint_weights(folder, memory), weights.stat()
-    other = tmp_path / "other"
-    other.write_bytes(b"A.SAFETENSORS")
-    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    other.replace(weights)
-    assert (weights.stat().st_size, weights.stat().st_mtime_ns) == (stat.st_size, stat.st_mtime_ns)
-    swapped = fingerprint_weights(folder, memory)
-    assert swapped != before
-    assert swapped == fingerprint_weights(folder)
+def test_files_are_those_that_the_profile_records(folder: Path) -> None:
+    names = ("config.json", "a.safetensors")
+    settings = ModelSettings(name="tiny", fingerprint={name: sha(name) for name in names})
+    check_recorded(folder, settings)
+    (folder / "config.json").unlink()
+    (folder / "a.safetensors").write_bytes(b"other")
+    with pytest.raises(UserErrors) as error:
+        check_recorded(folder, settings)
+    missing, changed = str(error.value).splitlines()
+    assert missing.startswith(f"{folder / 'config.json'}: the file is missing, but the profile records it")
+    assert changed.startswith(f"{folder / 'a.safetensors'}: SHA-256 is {sha('other')}, but the profile records ")
 
 
-@pytest.mark.parametrize("content", ["", "[1]", '{"x": 1}', "\x00"])
-def test_damaged_memory_is_an_empty_one(folder: Path, tmp_path: Path, content: str) -> None:
-    memory = tmp_path / "digests.json"
-    memory.write_text(content)
-    assert fingerprint_weights(folder, memory) == fingerprint_weights(folder)
-    assert len(json.loads(memory.read_text())) == 2
+@pytest.mark.parametrize("name", ["../config.json", "", "a/b"])
+def test_recorded_files_are_in_the_folder(name: str) -> None:
+    with pytest.raises(ValueError, match="fingerprint"):
+        ModelSettings(name="tiny", fingerprint={name: "0" * 64})
