@@ -15,7 +15,6 @@ import numpy as np
 
 from pan_scdg.evaluation.logistic import compute_probabilities
 from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
-from pan_scdg.methods.cosine import choose_officially
 from pan_scdg.profile import GainSettings, MethodSettings, Profile
 from pan_scdg.scdg.decision import Choice, choose_threshold
 from studies.results import MANIFEST, Flags, Floats, Numbers, PairScores, Result, Values, read_manifest, read_scores
@@ -49,6 +48,8 @@ class Method(NamedTuple):
     def choose(self, scores_by: Mapping[float, Floats], labels: Flags) -> Choice:
         """Return the parameter and threshold that the training pairs give."""
         if next(iter(self.variants.values())).official_threshold:
+            from pan_scdg.methods.cosine import choose_officially
+
             return choose_officially(scores_by, labels, self.published)
         return choose_threshold(scores_by, labels)
 
