@@ -378,7 +378,7 @@ def list_runs(
 def _make_choice_section(frozen: Frozen) -> Section:
     text = (
         f"{len(frozen.grid)} configurations were compared on the development queries, with the candidates of "
-        f"{frozen.searched_on}, by nDCG@10, then R@10, then R@100. Chosen for all rows that end in SCDG: {frozen.chosen}."
+        f"{frozen.searched_on}, by nDCG@10, then R@10, then R@100. Chosen for all rows: {frozen.chosen}."
     )
     columns = ("Place", "Feature", "N", "Weight", "nDCG@10", "R@10", "R@100")
     grid: list[Row] = [

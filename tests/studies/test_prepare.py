@@ -139,7 +139,7 @@ def test_the_same_data_gives_the_same_bytes_and_a_former_output_is_replaced(made
 
 def test_pairs_of_too_many_tokens_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {f"{side}{i}": f"text of {side}{i}" for side in "sr" for i in range(12)} | {
-        "s3": "one two three four five six"
+        "s3": "one two three four five six seven eight"
     }
     write_corpus(
         tmp_path / "data" / "pan25", {f"s{i}-r{i}": feature(f"r{i}") if i % 2 else "" for i in range(12)}, texts

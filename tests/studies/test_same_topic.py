@@ -1,4 +1,4 @@
-"""``same-topic``: every row of the tables against the paper's rule written out and scikit-learn, and what is refused."""
+"""``same-topic``: every row of the tables against the paper's rule written out and scikit-learn."""
 
 import json
 from pathlib import Path
