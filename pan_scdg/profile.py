@@ -603,9 +603,7 @@ class Profile(Table):
     def replace_method_settings(self, settings: MethodSettings, **decide: Any) -> "Profile":
         """Return the profile with another table of its method, and other fields of ``[decide]``."""
         own = self.need_decide()
-        return self.model_copy(
-            update={own.method.replace("-", "_"): settings, "decide": own.model_copy(update=decide)}
-        )
+        return self.model_copy(update={own.method.replace("-", "_"): settings, "decide": own.model_copy(update=decide)})
 
     def need_decide(self) -> Decide:
         """Return the table ``[decide]``, or raise UserError."""

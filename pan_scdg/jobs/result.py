@@ -268,11 +268,11 @@ def _check_same(found: Mapping[str, Any], job: Mapping[str, Any], what: str, out
 def _refuse_other_files(output: Path, files: Sequence[str]) -> None:
     """Raise UserError if the output has a visible entry that is not of a former result."""
     own = {JOB, *(Path(name).parts[0] for name in files)}
-    others = sorted(entry.name for entry in output.iterdir() if not entry.name.startswith(".") and entry.name not in own)
+    others = sorted(
+        entry.name for entry in output.iterdir() if not entry.name.startswith(".") and entry.name not in own
+    )
     if others:
-        raise UserError(
-            f"the output folder is not empty: it holds {others[0]!r}", "choose an empty --output", output
-        )
+        raise UserError(f"the output folder is not empty: it holds {others[0]!r}", "choose an empty --output", output)
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

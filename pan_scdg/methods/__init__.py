@@ -4,9 +4,9 @@ A method measures numbers. Its table in the profile makes one score of them (`pr
 writes and calibrates is the same for all methods.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,6 +20,19 @@ from pan_scdg.records import Passage, TextPair
 
 if TYPE_CHECKING:
     from pan_scdg.lm.engine import EngineName
+    from pan_scdg.methods.bm25 import Statistics
+
+
+METHODS = {
+    "alignment": ("alignment", "AlignmentMethod"),
+    "containment": ("containment", "ContainmentMethod"),
+    "char-ngrams": ("char_ngrams", "CharNgramMethod"),
+    "gram-logistic": ("containment", "GramLogisticMethod"),
+    "cosine": ("cosine", "CosineMethod"),
+    "vectors": ("vectors", "VectorMethod"),
+    "prompt": ("prompts", "PromptMethod"),
+}
+"""Module and class of each method that is made from its settings and the options alone."""
 
 
 class Score(NamedTuple):
@@ -76,13 +89,13 @@ class MethodOptions:
     """Measure what ``calibrate`` chooses from, for example all n of the grid."""
 
 
-def open_method(profile: Profile, options: MethodOptions, sources: Iterable[str] = ()) -> Method:
+def open_method(profile: Profile, options: MethodOptions, statistics: "Statistics | None" = None) -> Method:
     """Return the method that decides the pairs of a profile.
 
     Args:
         profile: has a table ``[decide]``.
         options: device, folders and what is kept.
-        sources: texts of all distinct sources of the input, for a method with statistics of a collection.
+        statistics: of all sources of the input, for the method ``bm25``.
 
     Raises:
         UserError: a model or vectors are missing, or an option has no effect on the method.
@@ -101,15 +114,13 @@ def open_method(profile: Profile, options: MethodOptions, sources: Iterable[str]
         from pan_scdg.methods.gains import open_gains
 
         return open_gains(profile, options)
-    if name == "alignment":
-        from pan_scdg.methods.alignment import AlignmentMethod
-
-        return AlignmentMethod(settings, options)
     if name == "bm25":
         from pan_scdg.methods.bm25 import Bm25Method
 
-        return Bm25Method(settings, sources)
-    return _SIMPLE[name](settings, options)
+        return Bm25Method(settings, options, statistics)
+    module, method = METHODS[name]
+    made: Method = getattr(import_module(f"pan_scdg.methods.{module}"), method)(settings, options)
+    return made
 
 
 def cover_both(pair: TextPair) -> tuple[Passage, ...]:

@@ -82,7 +82,7 @@ class GainMethod:
     def check(self, pair: TextPair) -> None:
         """Tokenise a pair, and raise UserError if its passes cannot score the same tokens or it is too long."""
         check_target(pair)
-        self._choose_mode(pair)
+        self._build_whole(pair)
 
     def score(self, pairs: Sequence[TextPair]) -> list[Score]:
         """Return the statistics of the gains of each pair; a target is computed once for all its sources."""
@@ -123,13 +123,11 @@ class GainMethod:
     def locate_tokens(self, pair: TextPair) -> Any:
         """Return the places of the scored tokens in the target, ``[n, 2]``."""
         locator = self._locator or make_locator(self.model)
-        return locator.locate(pair.target, self._choose_mode(pair) == "segments").offsets
+        return locator.locate(pair.target, self._build_whole(pair) is None).offsets
 
     def _make_score(self, pair: TextPair, mode: Mode, gains: Gains) -> Score:
         statistics = gains.summarise(self._aggregates)
-        values: dict[str, float] = {
-            name: value for name, value in statistics._asdict().items() if name != "scores"
-        }
+        values: dict[str, float] = {name: value for name, value in statistics._asdict().items() if name != "scores"}
         values |= {aggregate.field: float(score) for aggregate, score in statistics.scores.items()}
         if self._measure_range:
             values["nats_per_byte"] = statistics.code_length / len(pair.target.encode("utf-8", "surrogatepass"))
@@ -143,27 +141,25 @@ class GainMethod:
         return Score(values, tuple(warnings), gains.gains, offsets)
 
     def _plan(self, pair: TextPair) -> _Plan:
-        mode, tokenizer = self._choose_mode(pair), self.model.tokenizer
-        if mode == "whole":
-            return _Plan(mode, [build_pair_passes(tokenizer, pair.source, pair.target, self._encode_alone(pair.target))])
+        whole = self._build_whole(pair)
+        if whole is not None:
+            return _Plan("whole", [whole])
         spans = find_sentence_spans(pair.target)
-        passes = build_segment_passes(tokenizer, pair.source, pair.target, spans, self.settings.segments)
-        return _Plan(mode, list(passes))
+        passes = build_segment_passes(self.model.tokenizer, pair.source, pair.target, spans, self.settings.segments)
+        return _Plan("segments", list(passes))
 
-    def _choose_mode(self, pair: TextPair) -> Mode:
+    def _build_whole(self, pair: TextPair) -> Passes | None:
+        """Return the passes of a pair as a whole; None if it is scored in segments."""
+        alone, tokenizer = self._encode_alone, self.model.tokenizer
         try:
-            passes = build_pair_passes(
-                self.model.tokenizer, pair.source, pair.target, self._encode_alone(pair.target)
-            )
+            passes = build_pair_passes(tokenizer, pair.source, pair.target, alone(pair.target))
         except AlignmentError as e:
-            raise UserError(
-                f"with {pair.source_id} as source: {e}", "use another tokenizer mode", pair.target_id
-            ) from e
+            raise UserError(f"with {pair.source_id} as source: {e}", "use another tokenizer", pair.target_id) from e
         length = passes.conditional.length
         if length <= self.settings.limit:
-            return "whole"
+            return passes
         if self.settings.over_long == "segments":
-            return "segments"
+            return None
         raise UserError(
             f"with {pair.source_id} as source: {length} tokens, the profile's limit is {self.settings.limit}",
             "divide over-long pairs into segments (--over-long segments)",

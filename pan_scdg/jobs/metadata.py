@@ -1,0 +1,81 @@
+"""Write ``ir-metadata.yml``: method, machine, packages and resources of a run, in the format that TIRA reads."""
+
+import os
+import platform
+import resource
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from pan_scdg import __version__
+from pan_scdg.jobs.result import METADATA
+from pan_scdg.resources import count_cores, measure_memory
+
+UNKNOWN_DATASET = "id"
+"""Name of an unknown data set in TIRA's client."""
+TEAM, REPOSITORY = "PAN_SCDG_TEAM", "PAN_SCDG_REPOSITORY"
+"""Environment variables whose values are written to the file if they are set."""
+STARTED = time.time()
+
+
+def write_metadata(folder: Path, job: Mapping[str, Any]) -> str:
+    """Write the file about the result of a job into a folder; return its name."""
+    import yaml
+
+    text = yaml.safe_dump(describe_run(job), sort_keys=False)
+    (folder / METADATA).write_text(text, encoding="utf-8")
+    return METADATA
+
+
+def describe_run(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of ir_metadata about this process and its job."""
+    profile = job["profile"]
+    dataset = os.environ.get("TIRA_DATASET_ID", UNKNOWN_DATASET)
+    team, repository = os.environ.get(TEAM), os.environ.get(REPOSITORY)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    tag = profile["retrieval"]["tag"] if job["task"] == "retrieval" else profile["name"]
+    return {
+        "schema version": 0.2,
+        "tag": tag,
+        **({"actor": {"team": team}} if team else {}),
+        "method": {"name": f"profile {profile['name']}", "description": profile["description"]},
+        "data": {"test collection": {"name": f"SHA-256 {job['input']}" if dataset == UNKNOWN_DATASET else dataset}},
+        "platform": {
+            "operating system": {"name": platform.system(), "kernel": platform.release()},
+            "hardware": {
+                "cpu": {"model": platform.processor() or platform.machine(), "number of cores": count_cores()},
+                "ram": f"{measure_memory() >> 20} MB",
+                "gpus": _list_gpus(job["device"]),
+            },
+        },
+        "implementation": {
+            "executable": {"version": __version__},
+            "python": {"version": platform.python_version(), "packages": _list_packages()},
+            "source": {"repository": repository} if repository else {},
+        },
+        "resources": {
+            "runtime": {
+                "start": datetime.fromtimestamp(STARTED, timezone.utc).isoformat(),
+                "wallclock": f"{round((time.time() - STARTED) * 1000)} ms",
+                "user": f"{round(used.ru_utime * 1000)} ms",
+                "system": f"{round(used.ru_stime * 1000)} ms",
+            },
+            "ram": {"used process": {"max": f"{used.ru_maxrss >> 10} MB"}},
+        },
+        "pan_scdg": {"version": __version__, "job": dict(job)},
+    }
+
+
+def _list_packages() -> list[str]:
+    return sorted({f"{one.metadata['Name']}=={one.version}" for one in distributions()})
+
+
+def _list_gpus(device: str) -> list[str]:
+    if device == "cpu":
+        return []
+    import torch
+
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]

@@ -1,0 +1,93 @@
+"""The options of a run, and the fields of ``job.json`` that follow from them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from pan_scdg.jobs.cluster import Devices
+from pan_scdg.lm.engine import EngineName
+from pan_scdg.methods import MethodOptions
+from pan_scdg.profile import Profile
+
+Item = TypeVar("Item")
+Task = Literal["pairs", "retrieval", "check"]
+OnError = Literal["stop", "negative"]
+"""Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
+
+
+class Partial(NamedTuple):
+    """The part of the input that a result covers, which --limit selected."""
+
+    done: int
+    total: int
+    what: Literal["pairs", "queries"]
+
+    def __str__(self) -> str:
+        """Return the part in words."""
+        return f"partial: the first {self.done} of {self.total} {self.what}, the rest was left out by --limit"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of ``run``; see its help."""
+
+    input: Path
+    output: Path
+    device: str = "cpu"
+    """"cpu" or "cuda"."""
+    workers: int | None = None
+    cluster: str | None = None
+    model: Path | None = None
+    vectors: Path | None = None
+    engine: EngineName = "packed"
+    limit: int | None = None
+    overwrite: bool = False
+    strict: bool = False
+    on_error: OnError = "stop"
+    keep_gains: bool = False
+    scores_only: bool = False
+    report: bool = False
+    metadata: bool = False
+    index: Path | None = None
+    candidates: Path | None = None
+
+    @property
+    def devices(self) -> Devices:
+        """Return the devices to compute with."""
+        return Devices(self.device, self.workers, self.cluster)
+
+    @property
+    def method(self) -> MethodOptions:
+        """Return the options of the method that scores pairs."""
+        return MethodOptions(
+            self.device, self.model, self.vectors, self.engine, self.keep_gains, all_settings=self.scores_only
+        )
+
+
+def take_first(
+    items: tuple[Item, ...], limit: int | None, what: Literal["pairs", "queries"]
+) -> tuple[tuple[Item, ...], Partial | None]:
+    """Return the first items of an input, and the part they are; None if they are all items."""
+    if limit is None or limit >= len(items):
+        return items, None
+    return items[:limit], Partial(limit, len(items), what)
+
+
+def describe_job(
+    task: Task, profile: Profile, options: RunOptions, input_digest: str, models: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    """Return all fields that the result depends on, as JSON values without paths."""
+    return {
+        "task": task,
+        "input": input_digest,
+        "profile": profile.model_dump(mode="json", exclude={"needs_gpu"}, exclude_none=True),
+        "models": models,
+        "device": options.device,
+        "engine": options.engine,
+        "keep_gains": options.keep_gains,
+        "scores_only": options.scores_only,
+        "on_error": options.on_error,
+        "report": options.report,
+        "limit": options.limit,
+        **more,
+    }

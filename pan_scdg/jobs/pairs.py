@@ -1,0 +1,405 @@
+"""Pair detection: score the pairs of an input, decide them, and write the official results (paper, PAN25).
+
+A pair goes through this file from top to bottom: read, checked, put into a batch, scored by a worker, decided, and
+written as XML and as a line of ``decisions.jsonl``.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.align.locator import PassageFinder, open_finder
+from pan_scdg.align.passages import Evidence
+from pan_scdg.digests import hash_text
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.jobs.cluster import open_workers
+from pan_scdg.jobs.decisions import Decision, DecisionRule, name_pair, require_threshold
+from pan_scdg.jobs.metadata import write_metadata
+from pan_scdg.jobs.options import OnError, Partial, RunOptions, describe_job, take_first
+from pan_scdg.jobs.result import SCORES, ScoreFile, WorkFolder, open_result
+from pan_scdg.logs import say
+from pan_scdg.lm.model import ScoringModel
+from pan_scdg.methods import Method, MethodOptions, Score, open_method
+from pan_scdg.methods.bm25 import Statistics, count_statistics
+from pan_scdg.methods.gains import GainMethod, measure_passages
+from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.notices import Notices
+from pan_scdg.pan.detections import format_decision, format_detection
+from pan_scdg.pan.inputs import hash_input
+from pan_scdg.pan.prepare import read_names
+from pan_scdg.pan.runs import open_gzip_text
+from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
+from pan_scdg.profile import Profile
+from pan_scdg.progress import Progress, format_count
+from pan_scdg.records import DocumentPair, Passage, TextPair
+from pan_scdg.report.pages import PAGE, write_page
+
+DECISIONS = "decisions.jsonl"
+PASSAGES = "passages.jsonl"
+GAINS = "gains.jsonl.gz"
+BATCH_CHARACTERS = 50_000
+"""Characters of the pairs that are scored together; a longer pair is a batch of its own."""
+MIN_DETECTIONS = 2
+"""With fewer, TIRA's check refuses a result."""
+NO_PASSAGE = "no passage was found: the detection covers both documents"
+UNDETECTED = "decided positive without a match: there is no passage to write"
+LEFT_OUT = "left_out"
+"""The number of passages of a pair that do not count, such as quotations."""
+
+
+class PassageTask(NamedTuple):
+    """Find the passages of a pair."""
+
+    pair: TextPair
+    values: Mapping[str, float]
+    positive: bool
+    with_gains: bool
+    """Measure how much easier each passage is to predict given its source."""
+
+
+PairTask = Sequence[TextPair] | PassageTask
+"""A batch of pairs to score, or a pair whose passages are searched."""
+
+
+class PairWorkers:
+    """Makes the function that computes the tasks of a job; each process opens the method by itself.
+
+    Args:
+        profile: has a table ``[decide]``.
+        options: of the method.
+        statistics: of all sources of the input, for the method ``bm25``.
+    """
+
+    def __init__(self, profile: Profile, options: MethodOptions, statistics: Statistics | None = None) -> None:
+        self.profile, self.options, self.statistics = profile, options, statistics
+        self.method: Method = open_method(profile, options, statistics)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what opens the method in another process."""
+        return type(self), (self.profile, self.options, self.statistics)
+
+    def __call__(self, device: str) -> Callable[[PairTask], Any]:
+        """Return the function that computes a task: the scores of a batch, or the passages of a pair."""
+        return lambda task: self.find_passages(task) if isinstance(task, PassageTask) else self.method.score(task)
+
+    def find_passages(self, task: PassageTask) -> list[Evidence]:
+        """Return the passages of a pair, with their gains if they are asked for."""
+        passages = self.finder.find(task.pair, task.values, positive=task.positive)
+        if not task.with_gains:
+            return passages
+        gains = measure_passages(self.model, task.pair, [evidence.passage for evidence in passages])
+        return [evidence._replace(gain=gain) for evidence, gain in zip(passages, gains, strict=True)]
+
+    @cached_property
+    def finder(self) -> PassageFinder:
+        """Return what finds the passages of the table ``[passages]``."""
+        return open_finder(self.profile, self.method, self.options.device)
+
+    @cached_property
+    def model(self) -> ScoringModel:
+        """Return the language model of the profile, which explains if another method decides."""
+        if isinstance(self.method, GainMethod):
+            return self.method.model
+        options = self.options
+        return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
+
+    @property
+    def models(self) -> dict[str, FoundModel]:
+        """Return all models that the result depends on, by their names in the job."""
+        found = dict(self.method.models)
+        if self.profile.passages is not None:
+            found |= self.finder.models
+        return found
+
+    def identify(self, explains: bool) -> dict[str, Any]:
+        """Return the fields of ``job.json`` about the models."""
+        fields = self.method.identify()
+        if self.profile.passages is not None:
+            fields |= self.finder.identify()
+        return {**fields, **({"language_model": self.model.identify()} if explains else {})}
+
+
+class CheckedPairs(NamedTuple):
+    """The pairs that can be scored, with their lengths in characters, and why the others cannot."""
+
+    lengths: dict[DocumentPair, tuple[int, int]]
+    """Of target and source."""
+    errors: dict[DocumentPair, UserError]
+
+
+def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
+    """Decide every pair of the input and write the results; return the lines to show the user.
+
+    Raises:
+        UserError: input, settings or output are not usable; no result is published.
+    """
+    if not options.scores_only:
+        require_threshold(profile)
+    notices = Notices(options.strict)
+    corpus = read_pairs(options.input, notices)
+    pairs, partial = take_first(corpus.pairs, options.limit, "pairs")
+    names = read_names(options.input)
+    explains = options.report and profile.gains is not None and not options.scores_only
+    method_options = options.method
+    if options.report and profile.need_decide().method == "gains":
+        method_options = replace(method_options, keep_gains=True)
+    workers = PairWorkers(profile, method_options, _count_sources(profile, corpus.pairs))
+    job = describe_job(
+        "pairs",
+        profile,
+        options,
+        hash_input(options.input, "pairs", pairs=corpus),
+        workers.identify(explains),
+        names=hash_text(json.dumps(sorted(names.items()))) if names else None,
+    )
+    warnings = [] if partial is None else [f"warning: {partial}"]
+    with open_result(options.output, job, overwrite=options.overwrite) as work:
+        if work is None:
+            return [*warnings, f"already complete: {options.output}"]
+        say([describe_models(workers.models.values())] if workers.models else [])
+        checked = check_pairs(pairs, workers.method, notices, options.on_error)
+        with open_workers(workers, options.devices) as opened:
+            score_pairs(checked.lengths, opened.map, work.scores)
+            files = [_write_scores(work, pairs)]
+            if not options.scores_only:
+                rule = DecisionRule(
+                    profile, workers.method.fingerprint, job["models"].get("language_model", {}).get("dtype")
+                )
+                decisions = decide_pairs(pairs, checked, work.scores, rule, names)
+                decisions = find_passages(
+                    decisions, checked, profile, workers.method, opened.map, work.scores, explains
+                )
+                files = [*_write_decisions(work.staged, decisions), *files]
+                warnings += _warn_about_few_detections(rule, decisions, options.output)
+        if method_options.keep_gains:
+            files.append(_write_gains(work, pairs))
+        if options.report and not options.scores_only:
+            files.append(write_page(work.staged, job, options.input))
+        if options.metadata:
+            files.append(write_metadata(work.staged, job))
+        incidents = workers.method.incidents if isinstance(workers.method, GainMethod) else []
+        work.publish(files, partial=None if partial is None else str(partial), incidents=incidents)
+    done = "scored" if options.scores_only else "decided"
+    where = options.output / (SCORES if options.scores_only else DECISIONS)
+    page = [f"report: {options.output / PAGE}"] if options.report and not options.scores_only else []
+    return [*notices.list_warnings(), *warnings, f"{done} {format_count(len(pairs), 'pair')}: {where}", *page]
+
+
+def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices, on_error: OnError) -> CheckedPairs:
+    """Read all pairs, and check that the method can score them.
+
+    Raises:
+        UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop".
+    """
+    checked = CheckedPairs({}, {})
+    with Progress("checking pairs", len(pairs)) as progress:
+        for pair in pairs:
+            try:
+                texts = read_texts(pair)
+                method.check(texts)
+                checked.lengths[pair] = len(texts.target), len(texts.source)
+                if not texts.source.strip():
+                    notices.add("empty source document", str(pair.source.path))
+            except UserError as e:
+                where = pair.suspicious.path if e.where == pair.suspicious.doc_id else e.where
+                checked.errors[pair] = UserError(e.what, e.remedy, where, e.line)
+            progress.update()
+    if checked.errors and on_error == "stop":
+        errors = checked.errors.values()
+        raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
+    return checked
+
+
+def read_texts(pair: DocumentPair) -> TextPair:
+    """Read the texts of a pair."""
+    target, source = pair.suspicious, pair.source
+    return TextPair(target.doc_id, source.doc_id, read_text(target), read_text(source))
+
+
+def score_pairs(
+    lengths: Mapping[DocumentPair, tuple[int, int]], compute: Callable[..., Iterator[Any]], scores: ScoreFile
+) -> None:
+    """Score the batches that are not in the score file yet, and append their scores.
+
+    A batch is computed as a whole, since the last digits of a score depend on what is computed together.
+    """
+    batches = [batch for batch in make_batches(lengths) if not all(name_key(pair) in scores for pair in batch)]
+    tasks = ([read_texts(pair) for pair in batch] for batch in batches)
+    with Progress("scoring pairs", sum(map(len, batches))) as progress:
+        for batch, batch_scores in zip(batches, compute(tasks)):
+            scores.append(_make_line(pair, score) for pair, score in zip(batch, batch_scores, strict=True))
+            progress.update(len(batch))
+
+
+def make_batches(lengths: Mapping[DocumentPair, tuple[int, int]]) -> list[list[DocumentPair]]:
+    """Return batches of up to `BATCH_CHARACTERS`: the pairs of a target together, those with the longest pair first.
+
+    A pair that does not fit in memory thus shows at the beginning.
+    """
+    by_target: defaultdict[str, list[DocumentPair]] = defaultdict(list)
+    for pair in lengths:
+        by_target[pair.suspicious.doc_id].append(pair)
+    groups = sorted(by_target.values(), key=lambda pairs: -max(sum(lengths[pair]) for pair in pairs))
+    batches: list[list[DocumentPair]] = []
+    space = 0
+    for pair in (pair for group in groups for pair in group):
+        if not batches or sum(lengths[pair]) > space:
+            batches.append([])
+            space = BATCH_CHARACTERS
+        batches[-1].append(pair)
+        space -= sum(lengths[pair])
+    return batches
+
+
+def name_key(pair: DocumentPair) -> tuple[str, str]:
+    """Return the key of a pair in a score file."""
+    return pair.suspicious.doc_id, pair.source.doc_id
+
+
+def decide_pairs(
+    pairs: Sequence[DocumentPair],
+    checked: CheckedPairs,
+    scores: ScoreFile,
+    rule: DecisionRule,
+    names: Mapping[str, str],
+) -> list[Decision]:
+    """Return the decision about each pair, in order."""
+    decisions = []
+    for pair in pairs:
+        if pair in checked.errors:
+            record = rule.decide_failed(checked.errors[pair])
+        else:
+            line = scores[name_key(pair)]
+            record = rule.decide(line["values"], line["warnings"])
+        decisions.append(Decision(pair, {**name_pair(pair, names), **record}))
+    return decisions
+
+
+def find_passages(
+    decisions: Sequence[Decision],
+    checked: CheckedPairs,
+    profile: Profile,
+    method: Method,
+    compute: Callable[..., Iterator[Any]],
+    scores: ScoreFile,
+    with_gains: bool,
+) -> list[Decision]:
+    """Return the decisions with the passages of positive pairs, and those that do not count of any pair.
+
+    Without a table ``[passages]``, the method gives the passages of a positive pair.
+    """
+    if profile.passages is None:
+        return [
+            _add_method_passages(decision, method) if decision.record["decision"] else decision
+            for decision in decisions
+        ]
+    chosen = [d for d in decisions if d.record["decision"] or (d.pair in checked.lengths and d.record.get(LEFT_OUT))]
+    tasks = (
+        PassageTask(read_texts(d.pair), scores[name_key(d.pair)]["values"], bool(d.record["decision"]), with_gains)
+        for d in chosen
+    )
+    evidence: dict[DocumentPair, list[Evidence]] = {}
+    with Progress("finding passages", len(chosen)) as progress:
+        for decision, found in zip(chosen, compute(tasks)):
+            evidence[decision.pair] = found
+            progress.update()
+    return [_add_evidence(d, evidence[d.pair], checked.lengths[d.pair]) if d.pair in evidence else d for d in decisions]
+
+
+def _add_method_passages(decision: Decision, method: Method) -> Decision:
+    passages = method.find_passages(read_texts(decision.pair))
+    if passages:
+        return decision._replace(passages=passages)
+    return _add_warning(decision, UNDETECTED)
+
+
+def _add_evidence(decision: Decision, evidence: Sequence[Evidence], lengths: tuple[int, int]) -> Decision:
+    if not decision.record["decision"]:
+        return decision._replace(evidence=evidence)
+    passages = tuple(one.passage for one in evidence)
+    if passages:
+        return decision._replace(evidence=evidence, passages=passages)
+    both = (Passage(0, lengths[0], 0, lengths[1]),) if all(lengths) else ()
+    return _add_warning(decision._replace(passages=both), NO_PASSAGE)
+
+
+def _add_warning(decision: Decision, warning: str) -> Decision:
+    return decision._replace(record={**decision.record, "warnings": [*decision.record["warnings"], warning]})
+
+
+def _make_line(pair: DocumentPair, score: Score) -> dict[str, Any]:
+    suspicious, source = name_key(pair)
+    line: dict[str, Any] = {
+        "suspicious": suspicious,
+        "source": source,
+        "values": {name: float(value) for name, value in score.values.items()},
+        "warnings": list(score.warnings),
+    }
+    if score.gains is not None and score.offsets is not None:
+        line |= {"gains": [round(gain, 6) for gain in score.gains.tolist()], "offsets": score.offsets.tolist()}
+    return line
+
+
+def _write_scores(work: WorkFolder, pairs: Sequence[DocumentPair]) -> str:
+    """Write the scores in the order of the input, without the gains of tokens."""
+    with open(work.staged / SCORES, "w", encoding="utf-8", newline="\n") as file:
+        for key in map(name_key, pairs):
+            if key in work.scores:
+                file.write(json.dumps(work.scores[key]) + "\n")
+    return SCORES
+
+
+def _write_decisions(folder: Path, decisions: Sequence[Decision]) -> list[str]:
+    """Write a detection XML per pair, the passages and the decisions; return the names of the files."""
+    files = []
+    for decision in decisions:
+        files.append(name_detection(decision.pair))
+        (folder / files[-1]).write_bytes(format_detection(decision.pair, decision.passages))
+    if any(decision.evidence for decision in decisions):
+        with open(folder / PASSAGES, "w", encoding="utf-8", newline="\n") as file:
+            for pair, _, _, evidence in decisions:
+                file.writelines(format_decision({**name_pair(pair, {}), **one.to_json()}) for one in evidence)
+        files.append(PASSAGES)
+    with open(folder / DECISIONS, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(format_decision(decision.record) for decision in decisions)
+    return [*files, DECISIONS]
+
+
+def _write_gains(work: WorkFolder, pairs: Sequence[DocumentPair]) -> str:
+    """Write a line per pair: the gain of each token in nats, and its characters in the suspicious document."""
+    with open_gzip_text(work.staged / GAINS) as file:
+        for pair in pairs:
+            if name_key(pair) in work.scores:
+                line = work.scores.read_line(name_key(pair))
+                file.write(
+                    json.dumps({**name_pair(pair, {}), "gains": line["gains"], "offsets": line["offsets"]}) + "\n"
+                )
+    return GAINS
+
+
+def _count_sources(profile: Profile, pairs: Sequence[DocumentPair]) -> Statistics | None:
+    """Return the statistics of all distinct sources, for the method ``bm25``."""
+    if profile.need_decide().method != "bm25":
+        return None
+    sources = {pair.source.doc_id: pair.source for pair in pairs}
+    with Progress("counting terms", len(sources)) as progress:
+
+        def read_sources() -> Iterator[str]:
+            for source in sources.values():
+                yield read_text(source)
+                progress.update()
+
+        return count_statistics(read_sources())
+
+
+def _warn_about_few_detections(rule: DecisionRule, decisions: Sequence[Decision], output: Path) -> list[str]:
+    """Return a warning if TIRA's check would refuse the result for having too few detections."""
+    count = sum(bool(decision.passages) for decision in decisions)
+    if rule.threshold is None or count >= MIN_DETECTIONS:
+        return []
+    what = f"{count or 'no'} {'pair was' if count == 1 else 'pairs were'} decided positive"
+    return [f"warning: {what}: TIRA's check will refuse this output: {output}"]
