@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pan_scdg.errors import UserError
-    from pan_scdg.pair_result import PairResult, Token
-    from pan_scdg.align.align import Evidence
+    from pan_scdg.align.passages import Evidence
     from pan_scdg.profile import Profile, load_profile
     from pan_scdg.records import Passage
     from pan_scdg.retrieval.ranking import Ranked
-    from pan_scdg.scorer import Scorer
+    from pan_scdg.scorer import PairResult, Scorer, Token
 
 __version__ = "0.1.0"
 _MODULES = {
-    "Evidence": "pan_scdg.align.align",
-    "PairResult": "pan_scdg.pair_result",
+    "Evidence": "pan_scdg.align.passages",
+    "PairResult": "pan_scdg.scorer",
     "Passage": "pan_scdg.records",
     "Profile": "pan_scdg.profile",
     "Ranked": "pan_scdg.retrieval.ranking",
     "Scorer": "pan_scdg.scorer",
-    "Token": "pan_scdg.pair_result",
+    "Token": "pan_scdg.scorer",
     "UserError": "pan_scdg.errors",
     "load_profile": "pan_scdg.profile",
 }

@@ -1,52 +1,102 @@
-"""Score texts from Python: one object holds a profile and its models, and scores pairs and documents.
-
-Pairs are scored and judged by the methods of `run` (`scoring.pair_method`), on texts in memory.
-"""
+"""Score texts from Python: one object holds a profile and its models, and scores pairs and documents."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
+from pan_scdg.align.passages import Evidence
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.decisions import DecisionRule, require_threshold
+from pan_scdg.jobs.pairs import LEFT_OUT, PairWorkers, PassageTask
+from pan_scdg.jobs.retrieval import rank_texts
 from pan_scdg.lm.engine import EngineName
-from pan_scdg.models.fit import choose_device
-from pan_scdg.notices import Notices
-from pan_scdg.pair_result import PairResult, Token, add_gains, make_tokens
-from pan_scdg.align.align import Evidence
-from pan_scdg.align.finder import Locator, PassageFinder
-from pan_scdg.align.scorer import AlignmentScorer
+from pan_scdg.lm.model import ScoringModel
+from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods.gains import GainMethod, PairGains
+from pan_scdg.models.devices import choose_device
 from pan_scdg.profile import Profile, load_profile
-from pan_scdg.profile.baseline import Alignment, BaselineSettings
-from pan_scdg.records import DocumentPair, TextFile
-from pan_scdg.report.wording import describe_method
+from pan_scdg.records import TextPair
+from pan_scdg.report.records import Report
+from pan_scdg.report.texts import make_pair_report
 from pan_scdg.retrieval.ranking import Ranked, Ranking
-from pan_scdg.scoring.baseline_method import BaselineMethod
-from pan_scdg.scoring.baseline_registry import Given, find_encoder_parts, find_parts, refuse_unused
-from pan_scdg.scoring.gain_method import EMPTY_SOURCE, IN_SEGMENTS, GainMethod
-from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_method import LocatedGains, PairMethod, Verdict, check_calibrated
-from pan_scdg.scoring.pair_plan import Mode
-from pan_scdg.scoring.reranking import choose_settings, rank_texts
-from pan_scdg.scoring.verification import Verifier
-from pan_scdg.store import MemoryStore, Store
+from pan_scdg.scdg.aggregation import Floats
 
-TARGET = TextFile("target", "target", Path("target"))
-SOURCE = TextFile("the text", "source", Path("source"))
-BATCH = 1 << 16
+TARGET, SOURCE = "target", "source"
+BATCH_CHARACTERS = 1 << 16
 """Characters of the pairs that are scored together, about a batch of a language model."""
-LEFT_OUT = ("suspicious", "source", "warnings")
-"""Fields of the record of `run` that a result does not have, or has after the others."""
+
+
+class Token(NamedTuple):
+    """A scored token of the target; log-probabilities and gain are in nats."""
+
+    token_id: int
+    text: str
+    start: int
+    """Offset in characters of the target; ``start == end`` if the token has no characters of its own."""
+    end: int
+    unconditional: float
+    conditional: float
+    gain: float
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """The decision about one pair, and what explains it."""
+
+    score: float
+    """The value compared with the threshold: the aggregated gain in nats per token, or the score of another method."""
+    decision: bool | None
+    """True if ``score >= threshold``; None without a threshold in the profile, or for this model."""
+    threshold: float | None
+    gains: Floats = field(repr=False)
+    """Signed gain of every token, ``[n]`` nats; of length 0 if the profile has no table ``[gains]``."""
+    tokens: tuple[Token, ...] = field(repr=False)
+    """Empty if the profile has no table ``[gains]``."""
+    passages: tuple[Evidence, ...] | None
+    """The corresponding spans of target and source of a positive pair, with gains; None without ``[passages]``."""
+    warnings: tuple[str, ...]
+    record: Mapping[str, Any] = field(repr=False)
+    """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
+    texts: tuple[str, str] = field(repr=False)
+    """Target and source."""
+    facts: Mapping[str, Any] = field(repr=False)
+    """The profile that decided the pair and its models, by name."""
+
+    def to_report(self, names: tuple[str, str] = (TARGET, SOURCE)) -> Report:
+        """Return the report of this pair.
+
+        Args:
+            names: of the target and of the source.
+        """
+        tokens = tuple((token.start, token.end) for token in self.tokens), tuple(token.gain for token in self.tokens)
+        return make_pair_report(self.record, names, self.texts, self.passages or (), tokens, self.threshold, self.facts)
+
+    def to_html(self, names: tuple[str, str] = (TARGET, SOURCE)) -> str:
+        """Return the report of this pair as an HTML page that needs no other file.
+
+        Args:
+            names: of the target and of the source, as the page shows them.
+        """
+        from pan_scdg.report.html import render_report
+
+        return render_report(self.to_report(names))
+
+    def _repr_html_(self) -> str:
+        """Return the HTML that a notebook shows."""
+        from pan_scdg.report.html import render_summary
+
+        return render_summary(self.to_report())
 
 
 class Scorer:
     """A profile with its models, which are loaded once, when the first text is scored.
 
-    Use it as a context manager, or call `close` to free the models. Every profile is usable that decides a pair by its
-    two texts. Those with the baselines ``bm25``, whose term statistics are those of all sources of an input, and
-    ``vectors`` are not.
+    Use it as a context manager, or call `close` to free the models. The methods ``bm25``, whose term statistics are
+    those of all sources of an input, and ``vectors`` cannot score single texts.
 
     Args:
         profile: a bundled profile's name, a profile file, or a `Profile`.
@@ -69,15 +119,14 @@ class Scorer:
         if engine not in get_args(EngineName):
             raise UserError(f"unknown engine {engine!r}", f"use {' or '.join(get_args(EngineName))}")
         self.profile = profile if isinstance(profile, Profile) else load_profile(str(profile))
-        self._device, self._folder = choose_device(self.profile, device), None if model is None else Path(model)
-        self._store, self._closed = MemoryStore(), False
-        self._loads: ScoringModel | None = None
-        if self.profile.baseline is not None and self.profile.model is None:
-            _check_baseline(self.profile, self.profile.baseline, engine)
-        else:
-            settings = self.profile.need_model()
-            self._loads = ScoringModel(settings, self._device, folder=self._folder, engine=engine)
-        self._gains = None if self.profile.pairs is None else GainMethod(self.profile, self._model, keep_gains=True)
+        folder = None if model is None else Path(model)
+        self._options = MethodOptions(choose_device(self.profile, device), folder, engine=engine)
+        self._closed = False
+        if self.profile.decide is not None:
+            _check_method(self.profile)
+            self._workers  # noqa: B018 - finds the models now
+        elif self.profile.model is not None:
+            self._model  # noqa: B018
 
     def __enter__(self) -> "Scorer":
         return self
@@ -88,9 +137,7 @@ class Scorer:
     def close(self) -> None:
         """Free the models; the scorer cannot be used afterwards."""
         self._closed = True
-        if self._loads is not None:
-            self._loads.unload()
-        for name in ("_method", "_locator", "_matching"):
+        for name in ("_workers", "_model", "_gains", "_rule"):
             vars(self).pop(name, None)
 
     def score(self, target: str, source: str) -> PairResult:
@@ -100,24 +147,24 @@ class Scorer:
             UserError: the target is empty, the pair is too long for the profile, or the profile is not for pairs.
             TypeError: a text is no `str`.
         """
-        (result,) = self._score_batch([_make_pair(target, source)])
+        (result,) = self._score_batch([_make_pair(target, source, "")])
         return result
 
     def score_pairs(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairResult]:
         """Yield the result of each ``(target, source)``, in order; pairs are read as they are needed.
 
-        Consecutive pairs of up to `BATCH` characters are scored together, which is faster than one `score` for each and
+        Consecutive pairs of up to `BATCH_CHARACTERS` are scored together, which is faster than one `score` for each and
         may change the last digits.
 
         Raises:
             UserError: see `score`.
             TypeError: an item is no pair, or a text of it is no `str`.
         """
-        batch, size = list[DocumentPair](), 0
+        batch, size = list[TextPair](), 0
         for number, (target, source) in enumerate(_read_pairs(pairs, "pair", "(target, source)"), 1):
-            pair = _make_pair(target, source, number)
+            pair = _make_pair(target, source, f" {number}")
             length = 1 + len(target) + len(source)
-            if batch and size + length > BATCH:
+            if batch and size + length > BATCH_CHARACTERS:
                 yield from self._score_batch(batch)
                 batch, size = [], 0
             batch.append(pair)
@@ -142,149 +189,143 @@ class Scorer:
             compares the documents of one call only: a single document, or equal ones, have the score 0.
 
         Raises:
-            UserError: the profile is not for retrieval, does not rerank or has a cascade, the query is empty or too
-                long, or an id is repeated.
+            UserError: the profile is not for retrieval or does not rerank, the query is empty or too long, or an id is
+                repeated.
             TypeError: the query or the text of a document is no `str`, or an item of ``documents`` is no pair.
         """
+        self._check_open()
         _check_text(query, "query")
         if not query.strip():
             raise UserError("the text is empty", "give it a text", "query")
         items = documents.items() if isinstance(documents, Mapping) else documents
-        texts = list(_read_pairs(items, "document", "(doc_id, text)"))
-        for doc_id, text in texts:
+        texts: dict[str, str] = {}
+        for doc_id, text in _read_pairs(items, "document", "(doc_id, text)"):
             _check_text(text, f"the text of document {doc_id!r}")
-        settings = choose_settings(self.profile)
-        return rank_texts(query, texts, settings, self._model, lambda: self._matching, self._store)
+            if doc_id in texts:
+                raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
+            texts[doc_id] = text
+        return [Ranked(*pair) for pair in rank_texts(query, texts, self.profile, self._model, self._options.device)]
 
-    @property
+    @cached_property
+    def _workers(self) -> PairWorkers:
+        return PairWorkers(self.profile, self._options)
+
+    @cached_property
+    def _rule(self) -> DecisionRule:
+        gains = self._gains if self.profile.need_decide().method == "gains" else None
+        dtype = None if gains is None else gains.model.settings.dtype
+        return DecisionRule(self.profile, self._workers.method.fingerprint, dtype)
+
+    @cached_property
     def _model(self) -> ScoringModel:
-        self._check_open()
-        if self._loads is None:
-            raise UserError(f"profile {self.profile.name} has no [model] table", "choose another profile")
-        return self._loads
+        if self.profile.decide is not None:
+            return self._workers.model
+        options = self._options
+        return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
+
+    @cached_property
+    def _gains(self) -> GainMethod | None:
+        """Return the method that decides by gains, or the one that explains; None without a table ``[gains]``."""
+        if self.profile.gains is None:
+            return None
+        method = self._workers.method
+        return method if isinstance(method, GainMethod) else GainMethod(self.profile.gains, self._model)
 
     def _check_open(self) -> None:
         if self._closed:
             raise UserError("the scorer is closed", "create a new one")
 
-    @cached_property
-    def _method(self) -> PairMethod[Any, Any]:
-        """Return the method that decides."""
-        settings = self.profile.baseline
-        if settings is None:
-            return self._gains or GainMethod(self.profile, self._model)  # which needs [pairs]
-        parts = find_parts(settings, Given(self._device, model=None if self._loads else self._folder))
-        return BaselineMethod(settings, parts, (), model=self._loads)
-
-    @cached_property
-    def _locator(self) -> Locator | None:
-        if self.profile.passages is None:
-            return None
-        finder = PassageFinder(self.profile.passages, self._device)
-        return Locator(finder, self._method.open_alignment(self._store))
-
-    @cached_property
-    def _matching(self) -> AlignmentScorer:
-        """Return the encoder of ``[retrieval.match]``: that of the alignment that decides pairs if it is the same."""
-        match, decides = self.profile.need_retrieval().match, self.profile.baseline
-        if match is None:
-            raise ValueError(f"profile {self.profile.name} has no [retrieval.match] table")
-        if isinstance(decides, Alignment) and (decides.model, decides.batch) == (match.model, match.batch):
-            alignment = self._method.open_alignment(self._store)
-            if alignment is not None:
-                return alignment.scorer
-        return find_encoder_parts(match.model, self._device).make_alignment(match, self._store)
-
-    @cached_property
-    def _facts(self) -> Mapping[str, str]:
-        """Return the lines of a report about program, profile and models."""
-        return describe_method(self.profile.name, self._method.models, self._method.identify())
-
-    def _score_batch(self, pairs: Sequence[DocumentPair]) -> list[PairResult]:
-        """Return the results of pairs that are scored together; what was computed is forgotten."""
+    def _score_batch(self, pairs: Sequence[TextPair]) -> list[PairResult]:
+        """Return the results of pairs that are scored together."""
         self._check_open()
-        method, gains, store = self._method, self._gains, self._store
-        try:
-            scored = _score(method, pairs, store)
-            verdicts = method.judge(scored, {})
-            if gains is None:
-                return list(map(self._describe, verdicts))
-            explained = scored if gains is method else _score(gains, pairs, store)
-            modes = (item.plan.mode for item in explained)
-            return list(map(self._describe, verdicts, modes, gains.locate_gains(explained, store)))
-        finally:
-            store.close()
+        self.profile.need_decide()
+        method, gains = self._workers.method, self._gains
+        for pair in pairs:
+            method.check(pair)
+        computed = [None] * len(pairs) if gains is None else gains.compute_gains(pairs)
+        if isinstance(method, GainMethod):
+            scores = [method.make_score(pair, one) for pair, one in zip(pairs, computed, strict=True) if one is not None]
+        else:
+            scores = method.score(pairs)
+        return [self._describe(*row) for row in zip(pairs, scores, computed, strict=True)]
 
-    def _describe(self, verdict: Verdict, mode: Mode = "whole", located: LocatedGains | None = None) -> PairResult:
-        """Return the result of a pair: what `run` records, and its gains and passages."""
-        texts = verdict.pair.suspicious.text or "", verdict.pair.source.text or ""
-        record = {name: value for name, value in verdict.record.items() if name not in LEFT_OUT}
-        warnings = self._choose_warnings(verdict.record["warnings"])
-        if self._gains is not None and located is not None:
-            record = add_gains(record, self._gains.rule, mode, located.gains)
-        if warnings is not None:
-            record["warnings"] = warnings
-        passages = self._find_passages(record, *texts)
+    def _describe(self, pair: TextPair, score: Score, computed: PairGains | None) -> PairResult:
+        """Return the result of a pair: the fields that `run` records, its gains and its passages."""
+        record = self._rule.decide(score.values, score.warnings)
+        warnings = record.pop("warnings")
+        if self._rule.reason is not None:
+            warnings = [self._rule.reason, *warnings]
+        tokens: tuple[Token, ...] = ()
+        if computed is not None and self._gains is not None:
+            tokens = tuple(_list_tokens(self._gains, pair, computed))
+            record |= _describe_gains(self._gains, pair, computed, self._rule.method != "gains")
+        passages = self._find_passages(pair, score, record)
+        record["warnings"] = warnings
         if passages is not None:
             record["passages"] = [evidence.to_json() for evidence in passages]
         return PairResult(
             record["score"],
             record["decision"],
             record["threshold"],
-            np.zeros(0) if located is None else located.gains.gains,
-            () if located is None else tuple(make_tokens(located, self._model.tokenizer)),
+            np.zeros(0) if computed is None else computed.gains.gains,
+            tokens,
             passages,
-            tuple(warnings or ()),
+            tuple(warnings),
             record,
-            texts,
-            self._facts,
+            (pair.target, pair.source),
+            {"profile": self.profile.name, "models": self._workers.identify(self._gains is not None)},
         )
 
-    def _choose_warnings(self, known: list[str]) -> list[str] | None:
-        """Return the warnings of a result; None for gains that are compared with no calibration."""
-        if self._gains is None or self._gains is not self._method:
-            return known
-        rule = self._gains.rule
-        if rule.foreign is not None:
-            return [rule.foreign]
-        if rule.calibration is None or rule.calibration.range is None:
+    def _find_passages(self, pair: TextPair, score: Score, record: Mapping[str, Any]) -> tuple[Evidence, ...] | None:
+        """Return the passages of a positive pair, and those of any that do not count; None without ``[passages]``."""
+        if self.profile.passages is None:
             return None
-        return [warning for warning in known if warning not in (IN_SEGMENTS, EMPTY_SOURCE)]  # the caller sees both
-
-    def _find_passages(self, record: Mapping[str, Any], target: str, source: str) -> tuple[Evidence, ...] | None:
-        """Return the passages of a positive pair, and those of any that do not count; None without `[passages]`."""
-        if self._locator is None:
-            return None
-        positive, found = bool(record["decision"]), list[Evidence]()
-        if positive or record.get("left_out"):
-            found = self._locator.find(target, source, positive=positive)
-        return tuple(
-            found if self._loads is None else Verifier(self._loads, self._store).add_gains(target, source, found)
-        )
+        positive = bool(record["decision"])
+        if not positive and not score.values.get(LEFT_OUT):
+            return ()
+        task = PassageTask(pair, score.values, positive, self._gains is not None)
+        return tuple(self._workers.find_passages(task))
 
 
-def _check_baseline(profile: Profile, settings: BaselineSettings, engine: EngineName) -> None:
-    """Raise UserError if a method without a language model cannot score single texts, or does not use the engine."""
+def _check_method(profile: Profile) -> None:
+    """Raise UserError if the method of a profile cannot score single texts."""
+    settings = profile.method_settings
     if settings.needs_input:
         raise UserError(
             f"profile {profile.name} scores the documents of a whole input, not single texts",
             "use the command `run`, or another profile",
         )
-    if settings.fitted:
-        check_calibrated(profile)  # it has no score without weights
-    refuse_unused(settings, {"the engine reference": engine == "reference"})
+    if settings.features and getattr(settings, "weights", None) is None:
+        require_threshold(profile)  # it has no score without weights
 
 
-def _make_pair(target: str, source: str, number: int = 0) -> DocumentPair:
-    """Return a pair of texts that can be scored; ``number`` tells those that are scored together apart."""
-    for name, text in (("target", target), ("source", source)):
-        _check_text(text, f"{name} of pair {number}" if number else name)
-    if not target.strip():
-        raise UserError("the suspicious document is empty", "remove the pair", TARGET.path)
-    return DocumentPair(
-        TARGET._replace(doc_id=f"target {number}", text=target),
-        SOURCE._replace(doc_id=f"text {number}" if number else SOURCE.doc_id, text=source),
-    )
+def _list_tokens(method: GainMethod, pair: TextPair, computed: PairGains) -> Iterator[Token]:
+    """Yield the tokens of a target with their places and numbers."""
+    gains = computed.gains
+    offsets = method.locate_tokens(pair.target, computed.mode).tolist()
+    numbers = zip(gains.unconditional.tolist(), gains.conditional.tolist(), gains.gains.tolist())
+    for token_id, (start, end), values in zip(gains.token_ids.tolist(), offsets, numbers, strict=True):
+        yield Token(token_id, method.model.tokenizer.decode([token_id]), start, end, *values)
+
+
+def _describe_gains(method: GainMethod, pair: TextPair, computed: PairGains, explains: bool) -> dict[str, Any]:
+    """Return the statistics of the gains, and the aggregated one beside the score of another method."""
+    values = method.make_score(pair, computed).values
+    aggregate = method.settings.aggregate
+    return {
+        **({"gain": method.settings.compute_score(values)} if explains else {}),
+        "aggregation": aggregate.name,
+        "mode": computed.mode,
+        **{name: values[name] for name in ("tokens", "mean", "median", "positive_gain_rate")},
+        "total_gain_nats": values["total"],
+        **{name: value for name, value in values.items() if name.startswith("top_")},
+    }
+
+
+def _make_pair(target: str, source: str, number: str) -> TextPair:
+    for name, text in ((TARGET, target), (SOURCE, source)):
+        _check_text(text, f"{name} of pair{number}" if number else name)
+    return TextPair(f"{TARGET}{number}", f"{SOURCE}{number}", target, source)
 
 
 def _check_text(text: object, name: str) -> None:
@@ -299,15 +340,6 @@ def _read_pairs(items: Iterable[Any], what: str, form: str) -> Iterator[tuple[An
         if len(pair) != 2:
             raise TypeError(f"{what} {number} must be {form}")
         yield pair
-
-
-def _score(method: PairMethod[Any, Any], pairs: Sequence[DocumentPair], store: Store) -> list[Any]:
-    planned, failed = method.check(pairs, Notices(), "negative")
-    if failed:
-        raise failed[0].error
-    if isinstance(method, GainMethod):
-        return method.score(planned, store, joined=len(pairs) > 1)
-    return method.score(planned, store)
 
 
 __all__ = ["Evidence", "PairResult", "Ranked", "Scorer", "Token"]

@@ -1,8 +1,7 @@
 """End the process: every failure is one line on stderr and an exit code.
 
 The line is ``error: file:line: what is wrong; what to do``. The codes are 0 done, 1 internal error, 2 wrong input or
-settings, and 3 stopped but resumable. A command whose answer is no, such as ``compare``, exits with 1 by click's
-``Context.exit`` and prints nothing on stderr; so does, with 141, a command whose reader has ended.
+settings, and 3 stopped but resumable. A command whose reader has ended exits with 141 and prints nothing on stderr.
 """
 
 import atexit

@@ -1,34 +1,29 @@
 """Check the paths of a command: no output replaces an input or lies in one."""
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pan_scdg.bounded_json import parse_json
 from pan_scdg.errors import UserError
-from pan_scdg.own_files import open_own
 from pan_scdg.profile import find_profile, load_profile
 
-LONGEST_RECORD = 1 << 16
+MAX_LINE_BYTES = 1 << 16
 
 Inputs = Mapping[str, Path | None]
 """Paths that a command reads, by their options; None if an option was not given."""
 
 
-def check_folders(output: Path, state: Path | None, inputs: Inputs, option: str = "--output") -> None:
+def check_folders(output: Path, inputs: Inputs, option: str = "--output") -> None:
     """Check that no output folder lies in an input or contains one; symbolic links are resolved.
-
-    An input may lie in the state folder, in which no command lists files.
 
     Args:
         output: the folder of results.
-        state: the folder of ``--state``.
         inputs: files and folders that are read.
         option: the option that names ``output``.
 
     Raises:
-        UserError: an output or state is, or lies in, an input; an input lies in the output; the state is, or lies
-            in, the output.
+        UserError: the output is, or lies in, an input, or contains one.
     """
     for name, path in inputs.items():
         if path is None:
@@ -37,16 +32,6 @@ def check_folders(output: Path, state: Path | None, inputs: Inputs, option: str 
             raise UserError(f"overlaps {name}", f"choose another {option}", output)
         if _is_within(path, output):
             raise UserError(f"contains {name}", f"choose another {option}", output)
-    check_state(state, inputs)
-    if state is not None and _is_within(state, output):
-        raise UserError(f"overlaps {option}", "choose another --state folder", state)
-
-
-def check_state(state: Path | None, inputs: Inputs) -> None:
-    """Raise UserError if the folder of ``--state`` is, or lies in, an input."""
-    for name, path in inputs.items():
-        if state is not None and path is not None and _is_within(state, path):
-            raise UserError(f"overlaps {name}", "choose another --state folder", state)
 
 
 def check_file(target: Path, option: str, inputs: Inputs, kind: str, recognise: Callable[[Path], bool]) -> None:
@@ -71,12 +56,7 @@ def check_file(target: Path, option: str, inputs: Inputs, kind: str, recognise: 
             raise UserError(f"overlaps {name}", remedy, target)
     if not os.path.lexists(target):
         return
-    try:
-        with open_own(target) as file:
-            empty = not file.read(1)
-    except UserError as e:
-        raise UserError(f"already exists: {e.what}", remedy, target) from e
-    if not empty and not recognise(target):
+    if not target.is_file() or (target.stat().st_size and not recognise(target)):
         raise UserError(f"already exists and does not contain {kind}", remedy, target)
 
 
@@ -100,10 +80,10 @@ def holds_profile(path: Path) -> bool:
 def holds_tokens(path: Path) -> bool:
     """Return True if a file begins like the output of ``score --tokens``."""
     with path.open("rb") as file:
-        line = file.readline(LONGEST_RECORD)
+        line = file.readline(MAX_LINE_BYTES)
     try:
-        record = parse_json(line.decode("utf-8"))
-    except ValueError:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
         return False
     return isinstance(record, dict) and {"position", "token_id"} <= record.keys()
 

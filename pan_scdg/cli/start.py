@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import FILE, FOLDER, device_option, json_option, quiet_option, state_option
+from pan_scdg.cli.options import FILE, FOLDER, device_option, json_option, quiet_option
 
 MAIN_PROFILES = ("offline", "pan25-qwen3-0.6b", "pan25-qwen3-8b", "pan25-containment", "pan26-qwen3-8b")
-"""The profiles that most users need: the default, pairs on a small and on a large GPU, a baseline, and retrieval."""
+"""The profiles that most users need: the default, pairs on a small and on a large GPU, a simple method, and retrieval."""
 
 
 @click.command(short_help="List the bundled profiles.")
@@ -22,7 +22,7 @@ def profiles(show_all: bool, as_json: bool) -> None:
     Example:
       pan-scdg profiles --all
     """
-    from pan_scdg.models.needs import list_licences
+    from pan_scdg.models.find import list_licences
     from pan_scdg.profile import list_profiles, load_profile
 
     names = list_profiles()
@@ -67,18 +67,17 @@ def prepare(table: Path, output: Path) -> None:
     help="Folder of the results.",
 )
 @device_option
-@state_option
 @quiet_option
-def demo(output: Path, device: str, state: Path | None) -> None:
-    """Explain one verdict, then run part of both tasks on the bundled examples, in about a minute.
+def demo(output: Path, device: str) -> None:
+    """Explain one decision, then run part of both tasks on the bundled examples, in about a minute.
 
     \b
     Example:
       pan-scdg demo
     """
     from pan_scdg.jobs.demo import run_demo
-    from pan_scdg.models.fit import choose_device
+    from pan_scdg.models.devices import choose_device
     from pan_scdg.profile import load_profile
 
-    for part in run_demo(output, choose_device(load_profile("offline"), device), state):
+    for part in run_demo(output, choose_device(load_profile("offline"), device)):
         click.echo(part)

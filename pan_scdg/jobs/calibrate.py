@@ -1,145 +1,236 @@
-"""Choose the threshold of a profile, and its q, w, n or weights, on pairs with truth (paper, PAN25 aggregation)."""
+"""Choose the threshold of a profile, and its q, w, n or weights, by the scores of pairs with truth (paper, PAN25)."""
 
-import json
-import tempfile
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import tomlkit
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.pairs.detect import open_method
-from pan_scdg.jobs.requests import Computing, Request, take_first
-from pan_scdg.jobs.shards import Shards
-from pan_scdg.logs import say
-from pan_scdg.models.find import describe_models
+from pan_scdg.jobs.pairs import name_key
+from pan_scdg.jobs.result import SCORES, ScoreFile, require_job, write_atomically
+from pan_scdg.methods.cosine import choose_officially
 from pan_scdg.notices import Notices
-from pan_scdg.own_files import write_atomically
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
-from pan_scdg.profile import Profile, find_profile, parse_profile, read_toml
-from pan_scdg.records import DocumentPair
-from pan_scdg.scdg.aggregation import AGGREGATIONS
-from pan_scdg.scoring.pair_method import Calibrated
-from pan_scdg.store import Store
+from pan_scdg.profile import (
+    Calibration,
+    CalibrationRange,
+    Decide,
+    MethodSettings,
+    Profile,
+    Values,
+    find_profile,
+    parse_profile,
+    read_toml,
+)
+from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.calibration_range import TargetFacts, find_range, thin_scores
+from pan_scdg.scdg.decision import Choice, choose_threshold
 
-SCORING = ("limit", "over_long", "control", "segments")
-"""Fields of ``[pairs]`` on which the gains of a pair depend."""
-LEFT_OUT = "pair that cannot be scored, left out of the calibration"
+CHOSEN_FIELDS = ("q", "w", "n", "weights", "grid")
+"""Fields of a method that may differ from those that the scores were made with."""
+LEFT_OUT = "pair without a score, left out of the calibration"
+
+
+class Calibrated(NamedTuple):
+    """The chosen values of a profile, with their quality on the pairs that they were chosen on."""
+
+    settings: MethodSettings
+    decide: Decide
+
+    @property
+    def choice(self) -> dict[str, Any]:
+        """Return the chosen parameters and the threshold, by name."""
+        return {**self.settings.model_dump(include={*self.settings.parameters}), "threshold": self.decide.threshold}
+
+    def summarise(self) -> str:
+        """Return the choice and its quality in one line."""
+        calibration = self.decide.calibration
+        if calibration is None or self.decide.threshold is None:
+            raise ValueError("nothing was chosen")
+        parameters = "".join(f" with {name} {getattr(self.settings, name):g}" for name in self.settings.parameters)
+        return (
+            f"{self.decide.method}{parameters}, threshold {self.decide.threshold:.6f}: F1 {calibration.f1:.4f}, "
+            f"accuracy {calibration.accuracy:.4f} on {calibration.pairs} pairs ({calibration.positives} positive)"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the choice and its quality as JSON values."""
+        quality = (
+            {}
+            if self.decide.calibration is None
+            else self.decide.calibration.model_dump(include={"f1", "accuracy", "pairs", "positives"})
+        )
+        return {**self.choice, **quality}
 
 
 def calibrate(
-    profile: Profile, source: str, request: Request, computing: Computing, truth: Path | None, vectors: Path | None
+    source: str, directory: Path, scores: Path, output: Path, truth: Path | None
 ) -> tuple[Calibrated, list[str]]:
-    """Choose the threshold, and the parameter or the weights of the method, and write a profile with them.
-
-    For gains, the range of the targets and the scores of the negative pairs are part of the choice; later verdicts
-    refer to them.
-    Shards of ``run --scores-only`` hold the scores, and have their own limit and ``on_error``; without shards, the
-    pairs are scored. With ``on_error`` "negative", pairs that cannot be scored are left out.
+    """Choose the threshold and the parameters of a profile, and write a copy of its file with them.
 
     Args:
-        profile: the settings to score with.
-        source: the profile by name, or its file, which is copied with its comments.
-        request: the pairs, their limit, and the profile file to write, whose stem is the name of the new profile.
-        computing: model folder, device and engine, or shards with all scores.
-        truth: folder of the truth; None: searched beside the pairs.
-        vectors: folder of document vectors, if the baseline needs them.
+        source: the profile by name, or its file; comments are copied.
+        directory: the input that was scored.
+        scores: result folder of ``run --scores-only`` on this input and profile.
+        output: profile file to write; its stem becomes the name of the new profile.
+        truth: folder of the truth; None: searched in the input.
 
     Returns:
         The choice, and warnings about the input.
 
     Raises:
-        UserError: the truth is missing, all pairs have the same label, a pair cannot be scored, a model or vectors are
-            missing, a prompted baseline lacks a state folder, or the shards are of other pairs, another model or other
-            settings.
+        UserError: the truth is missing, all pairs have the same label, or the scores are of another input or profile.
     """
     document, notices = read_toml(find_profile(source)), Notices()
-    if request.output.stem != document["name"]:
-        document["name"] = request.output.stem  # results distinguish the two profiles
-    parse_profile(document.unwrap(), request.output)  # a wrong name is refused before anything is scored
-    labels, digest = _read_labelled_pairs(request.input, truth, notices)
-    found = _choose(profile, labels, digest, request, computing, vectors, notices)
-    found.edit(document)
-    parse_profile(document.unwrap(), request.output)
-    write_atomically(request.output, tomlkit.dumps(document))
-    return found, notices.list_warnings()
+    document["name"] = output.stem  # results distinguish the two profiles
+    profile = parse_profile(document.unwrap(), output)
+    job = require_job(scores, "pairs")
+    labels, values = _read_labelled_scores(directory, truth, scores, job, notices)
+    _check_profile(profile, job, scores)
+    chosen = choose_settings(profile, values, labels, job)
+    _write_choice(document, chosen)
+    parse_profile(document.unwrap(), output)
+    write_atomically(output, tomlkit.dumps(document))
+    return chosen, notices.list_warnings()
 
 
-def _read_labelled_pairs(
-    directory: Path, truth: Path | None, notices: Notices
-) -> tuple[Mapping[DocumentPair, bool], str]:
-    """Return the pairs of an input, True where the source was reused, and the digest of the input."""
-    corpus = read_pairs(directory, notices)
-    found = truth or find_truth(directory)
-    if found is None:
-        raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
-    passages = read_truth(found, corpus.pairs)
-    labels = {pair: bool(passages[pair.suspicious.doc_id, pair.source.doc_id]) for pair in corpus.pairs}
-    if len(set(labels.values())) < 2:
-        raise UserError("all pairs have the same label", "calibrate on pairs of both classes", found)
-    return labels, hash_input(directory, "pairs", pairs=corpus)
-
-
-def _choose(
-    profile: Profile,
-    labels: Mapping[DocumentPair, bool],
-    digest: str,
-    request: Request,
-    computing: Computing,
-    vectors: Path | None,
-    notices: Notices,
+def choose_settings(
+    profile: Profile, values: Sequence[Values], labels: Sequence[bool], job: Mapping[str, Any]
 ) -> Calibrated:
-    shards = computing.shards
-    all_pairs, on_error = tuple(labels), shards.job.get("on_error", request.on_error)
-    pairs, _ = take_first(all_pairs, shards.job.get("limit", request.limit), "pairs")
-    blank = _forget_choice(profile.decide_nothing())
-    with closing(open_method(blank, computing, pairs, all_pairs=all_pairs, vectors=vectors)) as method:
-        if shards.folders:
-            _check_shards(shards, digest, profile, method.identify())
-        elif profile.baseline is not None and profile.baseline.needs_state and computing.state is None:
-            what = "answers of the model would be lost if this run stopped"
-            raise UserError(what, "give a folder for them with --state")
-        planned, failed = method.check(pairs, notices, on_error)
-        for item in failed:
-            notices.add(LEFT_OUT, str(item.pair.suspicious.path))
-        if method.models:
-            say([describe_models(method.models.values())])
-        with (
-            tempfile.TemporaryDirectory(prefix="pan_scdg-") as scratch,
-            Store(computing.state or Path(scratch)) as store,
-        ):
-            shards.restore(store)
-            return method.calibrate(method.score(planned, store), labels, digest, store)
+    """Return the settings and the threshold with the largest F1 (paper, Hyperparameter Selection).
+
+    The threshold of a cosine is chosen as in the official baseline, which the paper uses. A logistic model is first
+    fitted on the same pairs. For gains, the range of the targets is part of the choice.
+
+    Args:
+        profile: has a table ``[decide]``.
+        values: the numbers of each pair.
+        labels: True where the source was reused.
+        job: ``job.json`` of the scores.
+
+    Raises:
+        UserError: all pairs have the same label, or every threshold calls too many negatives positive.
+    """
+    decide, truth = profile.need_decide(), np.array(labels, dtype=bool)
+    fitted = {parameter: one.fit(values, labels) for parameter, one in profile.method_settings.vary().items()}
+    scores_by: dict[float, Floats] = {
+        parameter: np.array([one.compute_score(pair) for pair in values], np.float64)
+        for parameter, one in fitted.items()
+    }
+    choice: Choice
+    if profile.method_settings.official_threshold:
+        choice = choose_officially(scores_by, truth)
+    else:
+        choice = choose_threshold(scores_by, truth, decide.max_false_positives)
+    negatives = scores_by[choice.parameter][~truth]
+    calibration = Calibration(
+        digest=job["input"],
+        pairs=len(truth),
+        positives=int(truth.sum()),
+        f1=round(choice.f1, 6),
+        accuracy=round(choice.accuracy, 6),
+        negatives=thin_scores(negatives),
+        negative_pairs=len(negatives),
+        range=_find_range(values),
+    )
+    model, dtype = job["fingerprint"] or None, job["models"].get("language_model", {}).get("dtype")
+    same = (decide.calibrated_with, decide.dtype) == (model, dtype if decide.method == "gains" else None)
+    return Calibrated(
+        fitted[choice.parameter],
+        Decide(
+            method=decide.method,
+            threshold=float(choice.threshold),
+            max_false_positives=decide.max_false_positives,
+            noise=decide.noise if same else None,
+            calibrated_with=model,
+            dtype=dtype if decide.method == "gains" else None,
+            calibration=calibration,
+        ),
+    )
 
 
-def _forget_choice(profile: Profile) -> Profile:
-    """Return a profile without chosen values, so that every pair is scored for all grids and for nothing else."""
-    if profile.baseline is not None:
-        return profile.model_copy(update={"baseline": next(iter(profile.baseline.vary().values()))})
-    if profile.pairs is None:
-        return profile
-    blank = dict.fromkeys(("q", "w", "weights"))
-    return profile.model_copy(update={"pairs": profile.pairs.model_copy(update=blank)})
+def _read_labelled_scores(
+    directory: Path, truth: Path | None, scores: Path, job: Mapping[str, Any], notices: Notices
+) -> tuple[list[bool], list[Values]]:
+    """Return label and numbers of each scored pair of an input, in order."""
+    corpus = read_pairs(directory, notices)
+    if job["input"] != hash_input(directory, "pairs", pairs=corpus):
+        raise UserError("these are the scores of another input", "give the input of `run --scores-only`", scores)
+    place = truth or find_truth(directory)
+    if place is None:
+        raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
+    passages = read_truth(place, corpus.pairs)
+    file = ScoreFile(scores / SCORES)
+    labels, values = [], []
+    for pair in corpus.pairs:
+        if name_key(pair) in file:
+            labels.append(bool(passages[name_key(pair)]))
+            values.append(file[name_key(pair)]["values"])
+        elif job["limit"] is None:
+            notices.add(LEFT_OUT, str(pair.suspicious.path))
+    if len(set(labels)) < 2:
+        raise UserError("all pairs have the same label", "calibrate on pairs of both classes", place)
+    return labels, values
 
 
-def _check_shards(shards: Shards, digest: str, profile: Profile, models: Mapping[str, Any]) -> None:
-    """Raise UserError if the shards are of another task, input or model, or of settings that give other scores."""
-    job = shards.job
-    differs = ["input"] if job["task"] != "pairs" or job["input"] != digest else []
-    found = json.loads(json.dumps(models))
-    differs += [name.replace("_", " ") for name, of in found.items() if job["models"].get(name) != of]
-    if not differs and profile.baseline is None:
-        own, made = profile.need_pairs().model_dump(mode="json"), job["profile"]["pairs"] or {}
-        costly = AGGREGATIONS[own["aggregation"]].costly
-        fields = (*SCORING, "aggregation") if costly else SCORING
-        differs = [f"[pairs] {name}" for name in fields if made.get(name) != own[name]]
-    if differs:
-        raise UserError(
-            f"these scores were computed with another {differs[0]}",
-            "give the input, profile and model of `run --scores-only`",
-            shards.folders[0],
-        )
+def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path) -> None:
+    """Raise UserError if the scores were made with other settings, or do not cover what is chosen from."""
+    made = parse_profile(job["profile"], scores)
+    tables = [
+        one.model_dump(exclude={"name", "description", "decide", "passages", "retrieval"}) for one in (profile, made)
+    ]
+    for table in tables:
+        for fields in table.values():
+            for name in CHOSEN_FIELDS:
+                if isinstance(fields, dict):
+                    fields.pop(name, None)
+    remedy = "give the profile of `run --scores-only`"
+    if profile.need_decide().method != made.need_decide().method:
+        raise UserError("these scores were computed by another method", remedy, scores)
+    if different := [name for name in tables[0] if tables[0][name] != tables[1][name]]:
+        raise UserError(f"these scores were computed with another [{different[0]}]", remedy, scores)
+    if not job["scores_only"] and profile.method_settings.parameters:
+        raise UserError("these scores are for the parameters of the profile alone", "use `run --scores-only`", scores)
+
+
+def _find_range(values: Sequence[Values]) -> CalibrationRange | None:
+    """Return the range of the targets; None for a method that does not measure it."""
+    if not all("nats_per_byte" in pair for pair in values):
+        return None
+    return find_range(
+        [TargetFacts(int(pair["tokens"]), pair["nats_per_byte"], pair["common_words"]) for pair in values]
+    )
+
+
+def _write_choice(document: tomlkit.TOMLDocument, chosen: Calibrated) -> None:
+    """Write a choice into the tables of its method and ``[decide]``; what is not chosen keeps its place and comments."""
+    method: Any = document[chosen.decide.method.replace("-", "_")]
+    fields = chosen.settings.model_dump(
+        mode="json", include={*chosen.settings.parameters, "weights"}, exclude_none=True
+    )
+    weights = fields.pop("weights", None)
+    method.update(fields)
+    decide: Any = document["decide"]
+    values = chosen.decide.model_dump(mode="json", exclude_none=True)
+    calibration = values.pop("calibration")
+    for name in ("threshold", "noise", "calibrated_with", "dtype", "calibration"):
+        decide.pop(name, None)
+    for name, value in values.items():
+        if decide.get(name) != value:
+            decide[name] = value
+    target_range = calibration.pop("range", None)
+    decide["calibration"] = _make_table(calibration)
+    if target_range is not None:
+        decide["calibration"]["range"] = _make_table(target_range)
+    if weights is not None:
+        method["weights"] = _make_table(weights)
+
+
+def _make_table(values: Mapping[str, Any]) -> tomlkit.items.Table:
+    table = tomlkit.table()
+    table.update(values)
+    return table

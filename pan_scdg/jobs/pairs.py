@@ -154,6 +154,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         options,
         hash_input(options.input, "pairs", pairs=corpus),
         workers.identify(explains),
+        fingerprint=workers.method.fingerprint,
         names=hash_text(json.dumps(sorted(names.items()))) if names else None,
     )
     warnings = [] if partial is None else [f"warning: {partial}"]

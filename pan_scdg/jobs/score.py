@@ -35,7 +35,7 @@ def score_files(
             with hold_notes():
                 return scorer.score(target, other)
         except UserError as e:
-            if e.where == TARGET.path:
+            if e.where == TARGET:
                 where = "standard input" if suspicious == STANDARD else suspicious
                 raise UserError(e.what, e.remedy, where) from e
             raise
@@ -65,8 +65,6 @@ def format_tokens(result: PairResult) -> Iterator[str]:
     """
     for position, token in enumerate(result.tokens):
         values = {"unconditional": token.unconditional, "conditional": token.conditional}
-        if token.control is not None:
-            values["control"] = token.control
         place = {"begin": token.start, "end": token.end}
         record = {"position": position, "token_id": token.token_id, "token": token.text, **place}
         numbers = {name: round(value, 6) for name, value in {**values, "gain": token.gain}.items()}

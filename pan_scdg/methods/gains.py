@@ -1,14 +1,14 @@
 """The method SCDG: gains of a frozen language model, aggregated to one score (paper, PAN25)."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.model import ScoringModel
-from pan_scdg.lm.offsets import make_locator
+from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import MethodOptions, Score, check_target, cover_both
 from pan_scdg.profile import GainSettings, Profile
 from pan_scdg.records import Passage, TextPair
@@ -19,6 +19,7 @@ from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
 from pan_scdg.scdg.segments import build_segment_passes
 from pan_scdg.scdg.sequences import (
     AlignmentError,
+    Offsets,
     Passes,
     ScoringInput,
     build_pair_passes,
@@ -42,6 +43,13 @@ PRECEDING_CHARACTERS = 400
 PASSAGE_GAIN_BOUND = 3.0
 """Gains of a passage's tokens count up to this many nats, either way: one rare name proves no reuse."""
 Mode = Literal["whole", "segments"]
+
+
+class PairGains(NamedTuple):
+    """The gains of the tokens of a pair."""
+
+    mode: Mode
+    gains: Gains
 
 
 class _Plan(NamedTuple):
@@ -72,7 +80,6 @@ class GainMethod:
         self._measure_words = lru_cache(TARGETS_CACHED)(
             lambda text: measure_common_words(model.tokenizer, encode_text(model.tokenizer, text))
         )
-        self._locator = make_locator(model) if keep_gains else None
         model.check_length(settings.limit, "gains.limit")
 
     def identify(self) -> dict[str, Any]:
@@ -85,7 +92,11 @@ class GainMethod:
         self._build_whole(pair)
 
     def score(self, pairs: Sequence[TextPair]) -> list[Score]:
-        """Return the statistics of the gains of each pair; a target is computed once for all its sources."""
+        """Return the statistics of the gains of each pair."""
+        return [self.make_score(pair, one) for pair, one in zip(pairs, self.compute_gains(pairs), strict=True)]
+
+    def compute_gains(self, pairs: Sequence[TextPair]) -> list[PairGains]:
+        """Return the gains of the tokens of each pair; a target alone is computed once for all its sources."""
         plans = [self._plan(pair) for pair in pairs]
         inputs: list[ScoringInput] = []
         alone: dict[tuple[str, Mode], int] = {}
@@ -97,35 +108,23 @@ class GainMethod:
         given = len(inputs)
         inputs += [passes.conditional for plan in plans for passes in plan.passes]
         log_probs = self.model.compute_log_probs(inputs)
-        scores = []
+        gains = []
         for pair, plan in zip(pairs, plans, strict=True):
             first, parts = alone[pair.target, plan.mode], []
-            for number in range(len(plan.passes)):
-                targets = inputs[first + number].target_ids, inputs[given].target_ids
-                parts.append(combine_passes(targets, log_probs[first + number], log_probs[given]))
+            for number in range(first, first + len(plan.passes)):
+                targets = inputs[number].target_ids, inputs[given].target_ids
+                parts.append(combine_passes(targets, log_probs[number], log_probs[given]))
                 given += 1
-            scores.append(self._make_score(pair, plan.mode, join_segments(parts)))
-        return scores
-
-    def compute_gains(self, pair: TextPair) -> Gains:
-        """Return ids and log-probabilities of the tokens of a pair."""
-        plan = self._plan(pair)
-        log_probs = self.model.compute_log_probs([item for passes in plan.passes for item in passes])
-        return join_segments(
-            combine_passes((u.target_ids, c.target_ids), log_probs[2 * i], log_probs[2 * i + 1])
-            for i, (u, c) in enumerate(plan.passes)
-        )
+            gains.append(PairGains(plan.mode, join_segments(parts)))
+        return gains
 
     def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
         """Return one passage over both documents: the decision is about the whole pair."""
         return cover_both(pair)
 
-    def locate_tokens(self, pair: TextPair) -> Any:
-        """Return the places of the scored tokens in the target, ``[n, 2]``."""
-        locator = self._locator or make_locator(self.model)
-        return locator.locate(pair.target, self._build_whole(pair) is None).offsets
-
-    def _make_score(self, pair: TextPair, mode: Mode, gains: Gains) -> Score:
+    def make_score(self, pair: TextPair, computed: PairGains) -> Score:
+        """Return the numbers of a pair from the gains of its tokens."""
+        mode, gains = computed
         statistics = gains.summarise(self._aggregates)
         values: dict[str, float] = {name: value for name, value in statistics._asdict().items() if name != "scores"}
         values |= {aggregate.field: float(score) for aggregate, score in statistics.scores.items()}
@@ -135,10 +134,22 @@ class GainMethod:
         warnings = [SEGMENTED] if mode == "segments" else []
         if not pair.source:
             warnings.append(EMPTY_SOURCE)
-        if self._locator is None:
+        if not self._keep_gains:
             return Score(values, tuple(warnings))
-        offsets = self._locator.locate(pair.target, mode == "segments").offsets
-        return Score(values, tuple(warnings), gains.gains, offsets)
+        return Score(values, tuple(warnings), gains.gains, self.locate_tokens(pair.target, mode))
+
+    def locate_tokens(self, target: str, mode: Mode) -> Offsets:
+        """Return the characters of the scored tokens of a target, ``[n, 2]``."""
+        return self._locator.locate(target, mode == "segments").offsets
+
+    @cached_property
+    def _locator(self) -> TokenLocator:
+        return make_locator(self.model)
+
+    @property
+    def incidents(self) -> list[str]:
+        """Return the events that may have changed last digits, such as a lack of memory."""
+        return self.model.incidents
 
     def _plan(self, pair: TextPair) -> _Plan:
         whole = self._build_whole(pair)

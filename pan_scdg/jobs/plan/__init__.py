@@ -1,1 +1,0 @@
-"""Estimate the cost of a run: count tokens, measure speed."""
