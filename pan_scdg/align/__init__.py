@@ -1,15 +1,11 @@
-"""Passages of a target that correspond to passages of a source: align, verify, decide.
+"""Find the passages of a target that correspond to passages of a source, without a language model.
 
-Read the modules in this order:
+- `units` splits a text into words and sentences; `quotations` finds the parts of a target that do not count.
+- `seeds` finds what two texts share: runs of equal words and pairs of similar sentences.
+- `passages` makes passages of them.
+- `vectors` encodes sentences; `matches` compares two texts by these vectors.
+- `locator` finds passages by words and, with vectors, rewritten paragraphs.
+- `selection` leaves out the pairs whose score cannot reach a limit, for a large number of pairs.
 
-1. Texts become words and sentences: `units`, and `quotations`, which finds the parts that a verdict leaves out.
-2. Align: `verbatim` finds runs of common words, `similarity` pairs of similar sentences, `clusters` groups of these,
-   and `align` makes passages of runs and groups. `paragraphs` matches rewritten paragraphs by embeddings.
-3. Verify: `pan_scdg.scoring.verification` measures the gain of a passage from its source, with a control.
-4. Decide: `scorer` computes the numbers of a pair, of sentences by `match`, of passages, and of texts as `wholes`;
-   `pan_scdg.profile.baseline.Alignment` makes one score of them.
-5. Show: `finder` finds the passages of a pair, or the sentences that decided; `counterpart` the place in a source that
-   is most like a given passage of a query.
-
-Of many pairs, `reachable` (with the loops in `kernels`) leaves out those whose score cannot reach the threshold.
+`pan_scdg.methods.alignment` computes the score of a pair.
 """

@@ -1,13 +1,11 @@
-"""Find the quotations and the lists of references of a text, which a verdict by alignment does not count.
+"""Find the quotations and the lists of references of a target, which the score of an alignment does not count.
 
-Words that an author marks as another's are no hidden reuse. But quotation marks around a whole text are no excuse, so
-the exclusion is bounded: a long quotation counts, and all of them do in a text that has too many. One pair of texts is
-not enough to recognise a shared notice.
+Words that an author marks as another's are not hidden reuse. Quotation marks around a whole text are no excuse,
+however: a long quotation counts, and all quotations of a text count if they make up too much of it.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,14 +17,12 @@ Integers = npt.NDArray[np.int64]
 Span = tuple[int, int]
 Kind = Literal["quotation", "references"]
 
-RULES = 1
-"""Version of these rules, incremented when they exclude other parts; it is part of the store's keys."""
-MOSTLY = 0.5
+MIN_SHARE_INSIDE = 0.5
 """A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
-MOST_WORDS = 100
+MAX_QUOTATION_WORDS = 100
 """A longer quotation counts."""
-LARGEST_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2}
-"""If more of the words of a text lie in quotations, all of them count; likewise in lists."""
+MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2}
+"""Largest share of a text's words in its quotations (lists) that is excluded; above it, all of them count."""
 
 _MARKS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "‚": "‘’", "「": "」", "『": "』"}
 _EITHER_SIDE = {'"': '"', "”": "”", "»": "»«", "›": "›‹"}
@@ -40,14 +36,14 @@ _QUOTATION = re.compile(
     )
 )
 _PARAGRAPH_END = re.compile(r"\n(?=[ \t\r]*\n)|\Z")
-_BLOCK = re.compile(r"^[ \t]*>.*(?:\n[ \t]*>.*)*", re.MULTILINE)
+_BLOCK_QUOTATION = re.compile(r"^[ \t]*>.*(?:\n[ \t]*>.*)*", re.MULTILINE)
 
 _LIST_NAMES = {
     *("references", "reference list", "list of references", "bibliography", "works cited", "literature"),
     *("literature cited", "sources", "literatur", "literaturverzeichnis", "quellen", "bibliographie", "références"),
     *("referencias", "bibliografía"),
 }
-_NUMBER = re.compile(r"[\divx]{1,4}[.)]?\s+")
+_HEADING_NUMBER = re.compile(r"[\divx]{1,4}[.)]?\s+")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d[a-z]?\b|\bdoi\b|https?://|www\.")
 _LABEL = r"\s*(?:[-*•+]\s|\[[^\]\n]{1,12}\]|\(?\d{1,3}[.)])"
@@ -55,13 +51,14 @@ _SURNAME_FIRST = r"[^\W\d_a-z][\w'’-]*(?: [^\W\d_][\w'’-]*){0,2}, [^\W\d_a-z
 _INITIALS_FIRST = r"[^\W\d_a-z]\.(?:[ -]?[^\W\d_a-z]\.){0,2} ?[^\W\d_a-z]"
 _BY_AUTHOR = re.compile(rf"(?:{_LABEL})?\s*(?:{_SURNAME_FIRST}|{_INITIALS_FIRST})")
 _BY_LABEL = re.compile(rf"{_LABEL}|[^(\n]{{1,100}}\((?:1[5-9]|20)\d\d")
-LONGEST_ENTRY = 400
-WRAPPED = 100
-"""Characters of a line that can be a part of an entry."""
-LEAST_ENTRIES = 3
-"""Consecutive entries that are a list without a heading."""
-MOST_BETWEEN = 2
-"""Lines of one entry after the one with its year."""
+MAX_ENTRY_LENGTH = 400
+"""Characters of an entry on one line."""
+MAX_WRAPPED_LENGTH = 100
+"""Characters of a line that can be one of several lines of an entry."""
+MIN_ENTRIES = 3
+"""Consecutive entries that make a list without a heading."""
+MAX_CONTINUATION_LINES = 2
+"""Lines of an entry after the one with its year."""
 
 
 class Part(NamedTuple):
@@ -70,7 +67,7 @@ class Part(NamedTuple):
     kind: Kind
     spans: Integers
     """Start and exclusive end of each in characters, in order and without overlap, ``[n, 2]``."""
-    left_out: Integers
+    excluded: Integers
     """Those that do not count, ``[m, 2]``."""
 
 
@@ -83,42 +80,40 @@ def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
     """
     lists: list[tuple[int, int, Kind]] = [(*span, "references") for span in find_reference_lists(text)]
     quotations: list[tuple[int, int, Kind]] = [(*span, "quotation") for span in _list_quotations(text)]
-    places: dict[Kind, list[Span]] = {"quotation": [], "references": []}
+    spans: dict[Kind, list[Span]] = {"quotation": [], "references": []}
     last = 0
-    for begin, end, kind in sorted([*lists, *quotations], key=lambda place: (place[0], -place[1])):
+    for begin, end, kind in sorted([*lists, *quotations], key=lambda part: (part[0], -part[1])):
         if begin >= last:
-            places[kind].append((begin, end))
+            spans[kind].append((begin, end))
             last = end
-    return tuple(_bound(kind, found, words) for kind, found in places.items())
+    return tuple(_exclude(kind, np.array(pairs, np.int64).reshape(-1, 2), words) for kind, pairs in spans.items())
 
 
-def _bound(kind: Kind, found: Sequence[Span], words: Integers) -> Part:
-    spans = np.array(found, np.int64).reshape(-1, 2)
+def _exclude(kind: Kind, spans: Integers, words: Integers) -> Part:
     sizes = np.diff(np.searchsorted(words, spans), axis=1).ravel()
-    kept = sizes <= (MOST_WORDS if kind == "quotation" else len(words))
-    if sizes.sum() > LARGEST_SHARES[kind] * len(words):
-        kept[:] = False
-    return Part(kind, spans, spans[kept])
+    if sizes.sum() > MAX_SHARES[kind] * len(words):
+        return Part(kind, spans, spans[:0])
+    return Part(kind, spans, spans[sizes <= MAX_QUOTATION_WORDS] if kind == "quotation" else spans)
 
 
 def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[Kind | None, bool]:
     """Return the kind of part that contains most of a passage, and True if the passage counts."""
-    place, least = np.array([[begin, end]]), MOSTLY * max(1, end - begin)
-    for kind, spans, left_out in parts:
-        if _measure_overlaps(spans, place)[0] >= least:
-            return kind, bool(_measure_overlaps(left_out, place)[0] < least)
+    passage, least = np.array([[begin, end]]), MIN_SHARE_INSIDE * max(1, end - begin)
+    for kind, spans, excluded in parts:
+        if _measure_overlaps(spans, passage)[0] >= least:
+            return kind, bool(_measure_overlaps(excluded, passage)[0] < least)
     return None, True
 
 
-def find_counted(parts: Sequence[Part], places: Integers) -> npt.NDArray[np.bool_]:
-    """Return True for the places of a text, ``[n, 2]``, that lie mostly outside of the excluded parts, ``[n]``."""
-    least = MOSTLY * np.diff(places, axis=1).ravel()
-    overlaps = (_measure_overlaps(part.left_out, places) for part in parts)
+def mark_counted(parts: Sequence[Part], places: Integers) -> npt.NDArray[np.bool_]:
+    """Return True for the places of a text, ``[n, 2]``, that are not mostly in excluded parts, ``[n]``."""
+    least = MIN_SHARE_INSIDE * np.diff(places, axis=1).ravel()
+    overlaps = (_measure_overlaps(part.excluded, places) for part in parts)
     return np.asarray(np.logical_and.reduce([overlap < least for overlap in overlaps]), np.bool_)
 
 
 def _measure_overlaps(spans: Integers, places: Integers) -> Integers:
-    """Return the number of characters of each place that lie in spans, which are in order and disjoint, ``[n]``."""
+    """Return the number of characters of each place that are in spans, which are in order and disjoint, ``[n]``."""
     lengths, ends = np.cumsum(spans[:, 1] - spans[:, 0]), spans[:, 1]
     lengths, ends = (np.concatenate([np.zeros(1, np.int64), values]) for values in (lengths, ends))
     number = np.searchsorted(spans[:, 0], places, "right")
@@ -127,35 +122,31 @@ def _measure_overlaps(spans: Integers, places: Integers) -> Integers:
 
 
 def _list_quotations(text: str) -> Iterator[Span]:
-    """Yield block quotations, and what stands in quotation marks that are opened and closed in one paragraph."""
-    inside = chain.from_iterable(_QUOTATION.finditer(text, *paragraph) for paragraph in _list_paragraphs(text))
-    yield from (match.span() for match in chain(_BLOCK.finditer(text), inside))
-
-
-def _list_paragraphs(text: str) -> Iterator[Span]:
+    """Yield block quotations, and quotations whose marks open and close in one paragraph."""
+    yield from (match.span() for match in _BLOCK_QUOTATION.finditer(text))
     begin = 0
-    for match in _PARAGRAPH_END.finditer(text):
-        yield begin, match.end()
-        begin = match.end()
+    for paragraph in _PARAGRAPH_END.finditer(text):
+        yield from (match.span() for match in _QUOTATION.finditer(text, begin, paragraph.end()))
+        begin = paragraph.end()
 
 
 def find_reference_lists(text: str) -> list[Span]:
-    """Return the lists of references: entries below a heading, or three or more one below the other.
+    """Return the lists of references: entries below a heading, or at least `MIN_ENTRIES` in a row.
 
-    An entry has an author, a label or a year in brackets in front, and a year or a link. Below a heading a short line
-    needs a year only, and an entry can have two more lines without one.
+    An entry begins with an author, a label or a year in brackets, and has a year or a link. Below a heading a short
+    line needs a year only, and an entry can have two more lines without one.
     """
-    found: list[Span] = []
+    lists: list[Span] = []
     begin = end = entries = between = 0
     headed = is_open = False
 
     def close() -> None:
-        if is_open and entries >= (1 if headed else LEAST_ENTRIES):
-            found.append((begin, end))
+        if is_open and entries >= (1 if headed else MIN_ENTRIES):
+            lists.append((begin, end))
 
     for match in _LINE.finditer(text):
         line = match[0]
-        opens = len(line) <= WRAPPED and _name_heading(line) in _LIST_NAMES
+        opens = len(line) <= MAX_WRAPPED_LENGTH and _name_heading(line) in _LIST_NAMES
         ends = not opens and (line.startswith("#") or bool(find_section_name(line)))
         is_entry = not opens and not ends and _is_entry(line, headed and is_open)
         if opens or (is_entry and not is_open):
@@ -164,22 +155,22 @@ def find_reference_lists(text: str) -> list[Span]:
             headed, is_open = opens, True
         elif is_open and is_entry:
             end, entries, between = match.end(), entries + 1, 0
-        elif is_open and headed and not ends and len(line) <= WRAPPED and between < MOST_BETWEEN:
+        elif is_open and headed and not ends and len(line) <= MAX_WRAPPED_LENGTH and between < MAX_CONTINUATION_LINES:
             end, between = match.end(), between + 1
         else:
             close()
             is_open = False
     close()
-    return found
+    return lists
 
 
 def _name_heading(line: str) -> str:
-    return _NUMBER.sub("", strip_marks(line).casefold(), count=1).rstrip(".: *_")
+    return _HEADING_NUMBER.sub("", strip_marks(line).casefold(), count=1).rstrip(".: *_")
 
 
 def _is_entry(line: str, below_heading: bool) -> bool:
-    if len(line) > LONGEST_ENTRY or not _YEAR.search(line):
+    if len(line) > MAX_ENTRY_LENGTH or not _YEAR.search(line):
         return False
     if below_heading:
-        return len(line) <= WRAPPED or bool(_BY_LABEL.match(line) or _BY_AUTHOR.match(line))
+        return len(line) <= MAX_WRAPPED_LENGTH or bool(_BY_LABEL.match(line) or _BY_AUTHOR.match(line))
     return bool(_BY_AUTHOR.match(line))

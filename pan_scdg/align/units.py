@@ -12,15 +12,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.quotations import Part, find_counted, find_parts
+from pan_scdg.align.quotations import Part, find_parts, mark_counted
 from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
 from pan_scdg.retrieval.sentences import find_sentence_spans
 
 Integers = npt.NDArray[np.int64]
 
+MIN_UNIT_WORDS = 3
+"""A sentence with fewer words is joined to the next one."""
+
 _INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _WORD = re.compile(rf"[^\W_]+(?:(?:[{_INVISIBLE}]+|-\r?\n[ \t]*)[^\W_]+)*")
-_INSIDE = re.compile(r"[\W_]+")
+_NOT_LETTERS = re.compile(r"[\W_]+")
 _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁԛԝһαβερτυχικονη", "abekmhopctyxijsdqwhabeptyxikovn")
 """Cyrillic and Greek small letters, and the Latin ones that they are mistaken for."""
 
@@ -37,13 +40,13 @@ class PreparedText(NamedTuple):
     spans: Integers
     """Start and exclusive end of each unit in characters, ``[u, 2]``."""
     stems: tuple[str, ...]
-    """Distinct stems in the order in which they come."""
+    """Distinct stems, in order of first occurrence."""
     stem_places: Integers
-    """The stem of each word, as a place in ``stems``, ``[w]``."""
+    """The stem of each word, as an index into ``stems``, ``[w]``."""
     parts: tuple[Part, ...]
     """Quotations and lists of references."""
     counted: npt.NDArray[np.bool_]
-    """The units that do not lie mostly in such a part, ``[u]``; see `quotations` for what is left out."""
+    """True for the units that are not mostly in an excluded part, ``[u]``; see `quotations`."""
 
     def list_counted_stems(self) -> set[str]:
         """Return the stems of the units that count."""
@@ -51,30 +54,17 @@ class PreparedText(NamedTuple):
         return {self.stems[place] for place in np.unique(self.stem_places[kept]).tolist()}
 
 
-class EncodedText(NamedTuple):
-    """A text and the vectors of its sentences."""
-
-    prepared: PreparedText
-    vectors: npt.NDArray[np.float32]
-    """Unit vectors of the units, ``[u, d]``, in half precision."""
-
-    @property
-    def counted(self) -> npt.NDArray[np.float32]:
-        """Return the vectors of the sentences that a verdict counts if this is a target."""
-        return self.vectors[self.prepared.counted]
-
-
-def prepare_text(text: str, least_words: int) -> PreparedText:
+def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS) -> PreparedText:
     """Split a text into words and units.
 
-    A sentence of fewer than ``least_words`` words is joined to the next one, and at the end to the one before. White
+    A sentence of fewer than ``min_words`` words is joined to the next one, and at the end to the one before. White
     space around a unit does not belong to it. A text without words has no units.
     """
     matches = list(_WORD.finditer(text))
     words = np.array([match.span() for match in matches], np.int64).reshape(-1, 2)
     units: list[list[int]] = []
     spans: list[list[int]] = []
-    open_unit = False
+    is_short = False
     first = 0
     for start, end in find_sentence_spans(text):
         last = int(np.searchsorted(words[:, 0], end))
@@ -82,14 +72,14 @@ def prepare_text(text: str, least_words: int) -> PreparedText:
             continue
         end = start + len(text[start:end].rstrip())
         start = end - len(text[start:end].lstrip())
-        if open_unit:
+        if is_short:
             units[-1][1], spans[-1][1] = last, end
         else:
             units.append([first, last])
             spans.append([start, end])
-        open_unit = units[-1][1] - units[-1][0] < least_words
+        is_short = units[-1][1] - units[-1][0] < min_words
         first = last
-    if open_unit and len(units) > 1:
+    if is_short and len(units) > 1:
         units[-2][1], spans[-2][1] = units[-1][1], spans[-1][1]
         del units[-1], spans[-1]
     forms = tuple(normalise_word(match[0]) for match in matches)
@@ -97,7 +87,7 @@ def prepare_text(text: str, least_words: int) -> PreparedText:
     places = np.array([numbers.setdefault(stem_word(form), len(numbers)) for form in forms], np.int64)
     bounds, ends = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (units, spans))
     parts = find_parts(text, words[:, 0])
-    return PreparedText(forms, words, bounds, ends, tuple(numbers), places, parts, find_counted(parts, ends))
+    return PreparedText(forms, words, bounds, ends, tuple(numbers), places, parts, mark_counted(parts, ends))
 
 
 def count_words(text: str) -> int:
@@ -108,7 +98,7 @@ def count_words(text: str) -> int:
 @lru_cache(1 << 16)
 def normalise_word(word: str) -> str:
     """Return the form of a word that is compared: see the module."""
-    folded = unicodedata.normalize("NFKC", _INSIDE.sub("", word)).casefold()
+    folded = unicodedata.normalize("NFKC", _NOT_LETTERS.sub("", word)).casefold()
     return folded if folded.isascii() else folded.translate(_LOOKALIKES)
 
 

@@ -1,0 +1,150 @@
+"""Find the passages of two texts by their words and, with an encoder, by their paragraphs.
+
+A paragraph that a language model rewrote shares few words with its original, and its neighbours may come from anywhere:
+each paragraph of the target is matched with at most one of the source. Paragraphs are separated by blank lines.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.align.passages import Alignment, Evidence
+from pan_scdg.align.units import Integers, prepare_text
+from pan_scdg.align.vectors import EncodedText, SentenceEncoder
+from pan_scdg.models.find import FoundModel
+from pan_scdg.records import Passage
+
+MIN_PARAGRAPHS = 5
+"""Two texts with at least this many paragraphs each are matched by paragraphs."""
+MIN_PARAGRAPH_LENGTH = 150
+"""A shorter paragraph, such as a heading, is not matched."""
+MIN_PARAGRAPH_COSINE = 0.65
+MIN_PARAGRAPH_MARGIN = 0.1
+"""Least difference between the cosines of the nearest and the second source paragraph."""
+
+_BLANK_LINES = re.compile(r"\r?\n[ \t]*(?:\r?\n[ \t]*)+")
+
+
+class Locator(Protocol):
+    """Finds the passages of pairs that are decided."""
+
+    def locate(
+        self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
+    ) -> list[Evidence]:
+        """Return the passages of a pair, in the order of the target; no two overlap in it.
+
+        Args:
+            target: the suspicious document.
+            source: the candidate source.
+            positive: the decision; of other pairs only the passages that do not count are returned.
+            values: the numbers that the method measured on the pair; None: measured again if they are needed.
+        """
+        ...
+
+
+class PassageLocator:
+    """Finds the passages of the pairs that another method than alignment decides; all of them count.
+
+    Args:
+        encoder: matches rewritten paragraphs; None: passages are found by their words only.
+    """
+
+    def __init__(self, encoder: SentenceEncoder | None = None) -> None:
+        self.encoder = encoder
+
+    @property
+    def models(self) -> dict[str, FoundModel]:
+        """Return the encoder by its name in ``job.json``."""
+        return {} if self.encoder is None else {"passage_encoder": self.encoder.found}
+
+    def identify(self) -> dict[str, Any]:
+        """Return the fields of ``job.json`` that identify the encoder."""
+        return {} if self.encoder is None else {"passage_encoder": {"weights": self.encoder.fingerprint}}
+
+    def find_evidence(self, target: str, source: str) -> list[Evidence]:
+        """Return all passages of two texts with the parts of the target that contain them."""
+        if self.encoder is None:
+            return Alignment(prepare_text(target), prepare_text(source)).find_evidence()
+        alignment = Alignment(self.encoder.split(target), self.encoder.split(source))
+        return alignment.find_evidence(match_paragraphs(target, source, self.encoder))
+
+    def locate(
+        self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
+    ) -> list[Evidence]:
+        """Return the passages of a positive pair; see `Locator`."""
+        if not positive:
+            return []
+        return [evidence._replace(counts=True) for evidence in self.find_evidence(target, source)]
+
+
+class _Encodes(Protocol):
+    def encode(self, text: str) -> EncodedText: ...
+
+
+def match_paragraphs(target: str, source: str, encoder: _Encodes) -> list[Passage]:
+    """Return the target paragraphs whose nearest source paragraph is near enough, and clearly nearer than the second.
+
+    Neighbours in the target that match neighbours in the source in the same order are one passage. A text with too
+    few paragraphs has none.
+    """
+    paragraphs, others = split_paragraphs(target), split_paragraphs(source)
+    if min(len(paragraphs), len(others)) < MIN_PARAGRAPHS:
+        return []
+    first, second = encoder.encode(target), encoder.encode(source)
+    if not len(first.vectors) or not len(second.vectors):  # without words, and so without dimensions
+        return []
+    vectors = average_sentences(paragraphs, first.prepared.spans, first.vectors)
+    cosines = vectors @ average_sentences(others, second.prepared.spans, second.vectors).T
+    rows, best = np.arange(len(paragraphs)), cosines.argmax(axis=1)
+    nearest = cosines[rows, best]
+    cosines[rows, best] = -1.0
+    margins = nearest - cosines.max(axis=1, initial=-1.0)
+    passages: list[Passage] = []
+    before = (-2, -2)
+    for i in np.flatnonzero((nearest >= MIN_PARAGRAPH_COSINE) & (margins >= MIN_PARAGRAPH_MARGIN)).tolist():
+        j = int(best[i])
+        (start, end), (source_start, source_end) = paragraphs[i].tolist(), others[j].tolist()
+        if before == (i - 1, j - 1):
+            last = passages.pop()
+            start, source_start = last.this_offset, last.source_offset
+        passages.append(Passage(start, end - start, source_start, source_end - source_start))
+        before = (i, j)
+    return passages
+
+
+def split_paragraphs(text: str) -> Integers:
+    """Return first character and exclusive end of the paragraphs that are long enough to be matched, ``[p, 2]``."""
+    cuts = [match.span() for match in _BLANK_LINES.finditer(text)]
+    spans = []
+    for start, end in zip([0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]):
+        part = text[start:end]
+        start, end = end - len(part.lstrip()), start + len(part.rstrip())
+        if end - start >= MIN_PARAGRAPH_LENGTH:
+            spans.append((start, end))
+    return np.array(spans, np.int64).reshape(-1, 2)
+
+
+def average_sentences(
+    paragraphs: Integers, sentences: Integers, vectors: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float64]:
+    """Return the unit vector of each paragraph's mean sentence, ``[p, d]``; zeros for one without sentences.
+
+    A sentence belongs to the paragraph that contains its middle. On rewritten paragraphs these vectors are as good as
+    those of whole paragraphs (benchmarks/results/passages.md), and the sentences are encoded anyway.
+
+    Args:
+        paragraphs: first character of each and the one after its last, ``[p, 2]``, in order.
+        sentences: the same of the sentences, ``[s, 2]``.
+        vectors: unit vectors of the sentences, ``[s, d]``.
+    """
+    middles = sentences.mean(axis=1)
+    owners = np.searchsorted(paragraphs[:, 0], middles, "right") - 1
+    inside = (owners >= 0) & (middles < paragraphs[owners, 1])
+    sums = np.zeros((len(paragraphs), vectors.shape[1]))
+    np.add.at(sums, owners[inside], vectors[inside])
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    means: npt.NDArray[np.float64] = sums / np.where(lengths > 0, lengths, 1.0)
+    return means

@@ -1,0 +1,414 @@
+"""Make passages of what two texts share.
+
+Long runs of equal words are passages with exact ends. Similar sentences are the seeds of all other passages: seeds that
+are near one another in both texts make a cluster, and a cluster is a passage if its two sides are similar as a whole. A
+cluster whose source side is several times as long as its target side is a summary, for which larger gaps are allowed.
+
+Lengths are in characters of the shorter side, gaps in units without a seed. The constants were chosen on PAN 2013
+pairs: benchmarks/results/passages.md.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from pan_scdg.align.quotations import Kind, classify_passage
+from pan_scdg.align.seeds import Comparison, Run, Seed, find_runs, join_runs
+from pan_scdg.align.units import PreparedText, prepare_text
+from pan_scdg.records import Passage
+
+MIN_LENGTH = 120
+"""Least length of a passage."""
+
+RUN_GAP = 150
+"""Largest gap between two runs of one verbatim passage, in characters."""
+MIN_VERBATIM_LENGTH = 200
+"""Characters in runs that make a verbatim passage by themselves."""
+MIN_RUN_SHARE = 0.8
+"""Least share of a verbatim passage inside runs."""
+EXACT_END_SHARE = 0.6
+"""Share of any passage inside runs from which it ends where they end."""
+RUN_OVERHANG = 40
+"""Characters of such a run that may be outside the passage."""
+MIN_UNIT_SHARE = 0.3
+"""A unit belongs to a verbatim passage that contains at least this share of it."""
+MIN_UNITS_OUTSIDE, MIN_SHARE_OUTSIDE = 3, 0.5
+"""Number and share of similar units outside a verbatim passage that make it a part of a larger passage."""
+
+GAP, MIN_GAP = 4, 2
+"""Largest gap in a cluster, and the gap down to which a cluster that is not similar as a whole is split."""
+SEED_WORTH, GAP_PENALTY = 0.25, 0.1
+"""See `trim_cluster`."""
+MIN_COSINE = 0.34
+"""Least cosine of the two sides of a passage of `FULL_LENGTH` or more."""
+FULL_LENGTH = 300
+SHORT_COSINE = 0.3
+"""Added to `MIN_COSINE` for a passage without length; between that and `FULL_LENGTH` in proportion."""
+LONG_TEXT_COSINE = 0.1
+"""Added to `SHORT_COSINE` times the logarithm of the pairs of units beyond `USUAL_PAIRS`."""
+USUAL_PAIRS = 2000
+"""Pairs of units beyond which short passages have to be more similar; the median of the PAN 2013 pairs is 1,192."""
+
+SUMMARY_GAP = 24
+MIN_SUMMARY_LENGTH = 150
+MIN_SUMMARY_RATIO = 3.0
+"""Least ratio of the source side's length to the target's in a summary."""
+MAX_PASSAGE_SHARE = 0.75
+"""A passage without large gaps that covers this share of the target side of a summary takes its place."""
+
+MAX_GROWTH = 2
+"""Units by which a counterpart grows at a time: one that adds nothing may be between two that do."""
+COSINE_DECIMALS = 6
+"""Precision of the cosines of counterparts; the last digits of a sum depend on the processor."""
+
+
+class Evidence(NamedTuple):
+    """A passage, and the similarity of its two sides."""
+
+    passage: Passage
+    similarity: float
+    """Cosine of the TF-ISF vectors of both sides, 0 to 1."""
+    verbatim: float
+    """Share of the target's words in verbatim runs from the source side, 0 to 1."""
+    gain: float | None = None
+    """Gain of the passage from the source side, in nats per token; None: not measured."""
+    within: Kind | None = None
+    """The kind of part that contains most of the target's side, if any."""
+    counts: bool = True
+    """False if the score of an alignment leaves the passage out: see `quotations`."""
+    note: str = ""
+    """The reason why a report counts it less, such as being shared by many documents; empty if it counts in full."""
+
+    @property
+    def begin(self) -> int:
+        """Return the first character in the target."""
+        return self.passage.this_offset
+
+    @property
+    def end(self) -> int:
+        """Return the character after the last in the target."""
+        return self.passage.this_offset + self.passage.this_length
+
+    @property
+    def begin2(self) -> int:
+        """Return the first character in the source."""
+        return self.passage.source_offset
+
+    @property
+    def end2(self) -> int:
+        """Return the character after the last in the source."""
+        return self.passage.source_offset + self.passage.source_length
+
+    def to_json(self) -> dict[str, int | float | str | None]:
+        """Return the fields of a line of ``passages.jsonl``."""
+        places = {"begin": self.begin, "end": self.end, "begin2": self.begin2, "end2": self.end2}
+        return {**places, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
+
+
+def overlap_in_target(passage: Passage, other: Passage) -> bool:
+    """Return True if two passages have a character of the target in common."""
+    return (
+        passage.this_offset < other.this_offset + other.this_length
+        and other.this_offset < passage.this_offset + passage.this_length
+    )
+
+
+class Cluster(NamedTuple):
+    """Seeds of one passage, and the ranges of units that they span."""
+
+    seeds: tuple[Seed, ...]
+    target: range
+    source: range
+
+
+class Alignment:
+    """The alignment of a target and a source by their words."""
+
+    def __init__(self, target: PreparedText, source: PreparedText) -> None:
+        self.target, self.source = target, source
+        self.runs = find_runs(target, source)
+        self.comparison = Comparison(target, source)
+        self.seeds = self.comparison.find_seeds()
+
+    @cached_property
+    def passages(self) -> list[Passage]:
+        """Return the passages that share words, in the order of the target; none overlap in it."""
+        verbatim = pick_verbatim_runs(self.runs)
+        clusters = drop_overlapping_clusters(
+            [trim_cluster(cluster) for cluster in find_clusters(self.comparison, self.seeds, GAP)]
+        )
+        passages = self._combine(verbatim, clusters)
+        if not verbatim:
+            summaries = self._find_summaries()
+            target, source = sum(p.this_length for p in summaries), sum(p.source_length for p in summaries)
+            longest = max((p.this_length for p in passages), default=0)
+            if summaries and source >= MIN_SUMMARY_RATIO * target and longest < MAX_PASSAGE_SHARE * target:
+                return summaries
+        return passages
+
+    def find_evidence(self, paragraphs: Sequence[Passage] = ()) -> list[Evidence]:
+        """Return all passages with their evidence, in the order of the target; no two overlap in it.
+
+        Args:
+            paragraphs: passages found otherwise; they replace those by words that overlap them.
+        """
+        others = [p for p in self.passages if not any(overlap_in_target(p, paragraph) for paragraph in paragraphs)]
+        return [self.measure(passage) for passage in sorted([*paragraphs, *others])]
+
+    def measure(self, passage: Passage) -> Evidence:
+        """Return a passage with its evidence."""
+        end, source_end = passage.this_offset + passage.this_length, passage.source_offset + passage.source_length
+        target = _select_words(self.target, passage.this_offset, end)
+        source = _select_words(self.source, passage.source_offset, source_end)
+        whole = Run(passage.this_offset, end, passage.source_offset, source_end, 0)
+        covered = sum(
+            len(_select_words(self.target, max(run.start, whole.start), min(run.end, whole.end)))
+            for run in self.runs
+            if _intersect(run, whole)
+        )
+        similarity = self.comparison.compare_words(
+            self.target.forms[target.start : target.stop], self.source.forms[source.start : source.stop]
+        )
+        within, counts = classify_passage(self.target.parts, passage.this_offset, end)
+        return Evidence(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
+
+    def _find_summaries(self) -> list[Passage]:
+        clusters = drop_overlapping_clusters(find_clusters(self.comparison, self.seeds, SUMMARY_GAP))
+        spans = [self._span_cluster(cluster) for cluster in clusters]
+        return [_make_passage(span) for span in spans if _measure_shorter(span) >= MIN_SUMMARY_LENGTH]
+
+    def _combine(self, verbatim: Sequence[Run], clusters: Sequence[Cluster]) -> list[Passage]:
+        """Join similar and verbatim passages; one that is similar only where it is verbatim adds nothing."""
+        spans = set(verbatim)
+        for cluster in clusters:
+            whole = self._span_cluster(cluster)
+            inside = [run for run in verbatim if _intersect(run, whole)]
+            if inside:
+                if self._reaches_beyond(cluster, verbatim):
+                    spans.difference_update(inside)
+                    spans.add(_enclose([whole, *inside]))
+            elif (exact := self._find_exact_ends(whole)) is not None:
+                spans.add(exact)
+            elif self.comparison.compare_ranges(cluster.target, cluster.source) >= self._choose_min_cosine(whole):
+                spans.add(whole)
+        long = (span for span in spans if _measure_shorter(span) >= MIN_LENGTH)
+        longest_first = sorted(long, key=lambda span: (span.start - span.end, span))
+        return [_make_passage(span) for span in sorted(drop_overlapping_runs(longest_first))]
+
+    def _span_cluster(self, cluster: Cluster) -> Run:
+        target, source = self.target.spans, self.source.spans
+        start, end = int(target[cluster.target.start, 0]), int(target[cluster.target.stop - 1, 1])
+        source_start, source_end = int(source[cluster.source.start, 0]), int(source[cluster.source.stop - 1, 1])
+        return Run(start, end, source_start, source_end, end - start)
+
+    def _reaches_beyond(self, cluster: Cluster, verbatim: Sequence[Run]) -> bool:
+        """Return True if the cluster is dense outside of the verbatim passages, too."""
+        outside = [unit for unit in cluster.target if not self._is_inside(unit, verbatim)]
+        similar = {seed.target for seed in cluster.seeds} & set(outside)
+        return len(similar) >= max(MIN_UNITS_OUTSIDE, MIN_SHARE_OUTSIDE * len(outside))
+
+    def _is_inside(self, unit: int, runs: Sequence[Run]) -> bool:
+        start, end = self.target.spans[unit].tolist()
+        return any(min(end, run.end) - max(start, run.start) >= MIN_UNIT_SHARE * (end - start) for run in runs)
+
+    def _find_exact_ends(self, whole: Run) -> Run | None:
+        """Return the hull of the runs in a passage if they are most of it, else None."""
+        start, end, source_start, source_end, _ = whole
+        wide = Run(start - RUN_OVERHANG, end + RUN_OVERHANG, source_start - RUN_OVERHANG, source_end + RUN_OVERHANG, 0)
+        inside = [run for run in self.runs if _intersect(run, wide)]
+        matched = sum(max(0, min(run.end, end) - max(run.start, start)) for run in inside)
+        return _enclose(inside) if inside and matched >= EXACT_END_SHARE * (end - start) else None
+
+    def _choose_min_cosine(self, span: Run) -> float:
+        """Return the least similarity of the sides of a passage.
+
+        Short passages are more often similar by chance, above all in long texts, which have many of them.
+        """
+        missing = max(0.0, 1 - _measure_shorter(span) / FULL_LENGTH)
+        excess = max(1.0, len(self.target.units) * len(self.source.units) / USUAL_PAIRS)
+        return MIN_COSINE + (SHORT_COSINE + LONG_TEXT_COSINE * math.log(excess)) * missing
+
+
+def find_clusters(comparison: Comparison, seeds: Sequence[Seed], gap: int) -> list[Cluster]:
+    """Return the clusters whose two sides are similar as a whole.
+
+    A cluster that is not is grouped again with a smaller gap, down to `MIN_GAP`; what is left then is dropped.
+    """
+    clusters = []
+    for cluster in group_seeds(seeds, gap):
+        if comparison.compare_ranges(cluster.target, cluster.source) >= MIN_COSINE:
+            clusters.append(cluster)
+        elif gap > MIN_GAP:
+            clusters += find_clusters(comparison, cluster.seeds, gap - (4 if gap > 6 else 1))
+    return clusters
+
+
+def group_seeds(seeds: Sequence[Seed], gap: int) -> list[Cluster]:
+    """Group seeds so that two neighbours have at most ``gap`` units without a seed between them, in both texts.
+
+    Groups are split in one text and in the other in turn until both agree.
+    """
+    waiting = [(tuple(seeds), 0, False)] if seeds else []
+    clusters: list[Cluster] = []
+    while waiting:
+        group, side, is_whole = waiting.pop()
+        ordered = sorted(group, key=lambda seed: (seed[side], seed))
+        cuts = [i for i in range(1, len(ordered)) if ordered[i][side] - ordered[i - 1][side] > gap + 1]
+        if cuts:
+            parts = [tuple(ordered[a:b]) for a, b in zip([0, *cuts], [*cuts, len(ordered)])]
+            waiting += [(part, 1 - side, False) for part in parts]
+        elif is_whole:
+            clusters.append(_make_cluster(group))
+        else:
+            waiting.append((group, 1 - side, True))
+    return sorted(clusters)
+
+
+def _make_cluster(seeds: Sequence[Seed]) -> Cluster:
+    target, source = [seed.target for seed in seeds], [seed.source for seed in seeds]
+    return Cluster(tuple(sorted(seeds)), range(min(target), max(target) + 1), range(min(source), max(source) + 1))
+
+
+def trim_cluster(cluster: Cluster) -> Cluster:
+    """Drop seeds at the ends that do not make up for the units without seeds between them and the rest.
+
+    The value of a unit is the cosine of its best seed less `SEED_WORTH`, or minus `GAP_PENALTY` without a seed. The
+    stretch with the largest sum is kept, in the target, the source, and the target again.
+    """
+    for side in (0, 1, 0):
+        units = (cluster.target, cluster.source)[side]
+        values = [-GAP_PENALTY] * len(units)
+        for seed in cluster.seeds:
+            place = (seed.target, seed.source)[side] - units.start
+            values[place] = max(values[place], seed.cosine - SEED_WORTH)
+        first, last = _find_best_stretch(values)
+        cluster = _make_cluster([seed for seed in cluster.seeds if first <= seed[side] - units.start < last])
+    return cluster
+
+
+def _find_best_stretch(values: Sequence[float]) -> tuple[int, int]:
+    """Return the bounds of the stretch with the largest sum, the first and shortest of equal ones."""
+    sums = [0.0, *accumulate(values)]
+    low, best, bounds = 0, float("-inf"), (0, 1)
+    for end in range(1, len(sums)):
+        if sums[end] - sums[low] > best:
+            best, bounds = sums[end] - sums[low], (low, end)
+        if sums[end] < sums[low]:
+            low = end
+    return bounds
+
+
+def drop_overlapping_clusters(clusters: Sequence[Cluster]) -> list[Cluster]:
+    """Return the clusters without those that overlap a better one in the target.
+
+    Of two that overlap, the one with the larger cosine in the shared part is kept.
+    """
+    kept: list[Cluster] = []
+    for cluster in sorted(clusters, key=lambda c: (c.target.start, c.target.stop, c.source.start)):
+        while kept and kept[-1].target.stop > cluster.target.start:
+            common = range(cluster.target.start, min(kept[-1].target.stop, cluster.target.stop))
+            if _find_best_cosine(kept[-1], common) >= _find_best_cosine(cluster, common):
+                break
+            kept.pop()
+        else:
+            kept.append(cluster)
+    return kept
+
+
+def _find_best_cosine(cluster: Cluster, units: range) -> float:
+    return max((seed.cosine for seed in cluster.seeds if seed.target in units), default=0.0)
+
+
+def pick_verbatim_runs(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs, joined, that are passages by themselves, longest first; none overlap in the target."""
+    dense = [
+        run
+        for run in join_runs(runs, RUN_GAP)
+        if run.matched >= max(MIN_VERBATIM_LENGTH, MIN_RUN_SHARE * (run.end - run.start))
+    ]
+    return drop_overlapping_runs(sorted(dense, key=lambda run: (-run.matched, run)))
+
+
+def drop_overlapping_runs(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs, in their order, without those that overlap an earlier one in the target."""
+    kept: list[Run] = []
+    for run in runs:
+        if not any(run.start < other.end and other.start < run.end for other in kept):
+            kept.append(run)
+    return kept
+
+
+def _intersect(run: Run, other: Run) -> bool:
+    """Return True if two stretches have a character in common in both texts."""
+    in_target = run.start < other.end and other.start < run.end
+    return in_target and run.source_start < other.source_end and other.source_start < run.source_end
+
+
+def _select_words(text: PreparedText, start: int, end: int) -> range:
+    """Return the words that are wholly between two characters."""
+    first = int(np.searchsorted(text.words[:, 0], start))
+    return range(first, max(first, int(np.searchsorted(text.words[:, 1], end, "right"))))
+
+
+def _enclose(runs: Sequence[Run]) -> Run:
+    starts, ends, source_starts, source_ends, matched = zip(*runs, strict=True)
+    return Run(min(starts), max(ends), min(source_starts), max(source_ends), sum(matched))
+
+
+def _measure_shorter(run: Run) -> int:
+    return min(run.end - run.start, run.source_end - run.source_start)
+
+
+def _make_passage(run: Run) -> Passage:
+    return Passage(run.start, run.end - run.start, run.source_start, run.source_end - run.source_start)
+
+
+def find_counterparts(
+    target: str, source: str, spans: Sequence[tuple[int, int]], min_words: int
+) -> list[Evidence | None]:
+    """Return each span of a target with the stretch of the source that it is most like.
+
+    The stretch begins with the unit of the source whose TF-ISF vector has the largest cosine with the span, and grows
+    at both ends as long as the cosine does. None: no cosine is above 0, for lack of common words.
+
+    Args:
+        target: the suspicious document.
+        source: the source.
+        spans: characters of the target, each made of whole units.
+        min_words: least number of words of a unit in both texts (`prepare_text`): a title alone would often be the
+            most similar one.
+    """
+    first, second = (prepare_text(text, min_words) for text in (target, source))
+    if not len(first.units) or not len(second.units):
+        return [None] * len(spans)
+    alignment = Alignment(first, second)
+    return [_find_counterpart(alignment, *span) for span in spans]
+
+
+def _find_counterpart(alignment: Alignment, begin: int, end: int) -> Evidence | None:
+    units = range(*np.searchsorted(alignment.target.spans[:, 0], (begin, end)).tolist())
+    cosines = alignment.comparison.compare_units(units).round(COSINE_DECIMALS)
+    if cosines.max() <= 0:
+        return None
+    stretch = _grow_stretch(alignment, units, int(cosines.argmax()))
+    spans = alignment.source.spans
+    source_begin, source_end = int(spans[stretch.start, 0]), int(spans[stretch.stop - 1, 1])
+    return alignment.measure(Passage(begin, end - begin, source_begin, source_end - source_begin))
+
+
+def _grow_stretch(alignment: Alignment, units: range, first: int) -> range:
+    """Return the units of the source around the first one whose cosine no small growth makes larger."""
+    last = len(alignment.source.units)
+    stretch, best = range(first, first + 1), 0.0
+    steps = [(a, b) for a in range(MAX_GROWTH + 1) for b in range(MAX_GROWTH + 1)]
+    while True:
+        wider = [range(max(0, stretch.start - a), min(last, stretch.stop + b)) for a, b in steps]
+        cosines = [round(alignment.comparison.compare_ranges(units, other), COSINE_DECIMALS) for other in wider]
+        if max(cosines) <= best:
+            return stretch
+        best = max(cosines)
+        stretch = wider[cosines.index(best)]

@@ -1,0 +1,144 @@
+"""Leave out the pairs whose alignment score cannot reach a limit, when there are too many to align them all.
+
+Of the numbers of a score, the similarity of passages takes longest, since words have to be aligned. It is at most 1,
+and it is 0 without a pair of similar units and without a run of words in common. Whether there are any, and the other
+numbers, are computed for all pairs, so that no pair is lost.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.align.matches import compare_stem_sets, compute_topic, measure_focus, measure_match
+from pan_scdg.align.seeds import SEED_COSINE, SEED_DICE, list_grams
+from pan_scdg.align.units import Integers, PreparedText
+from pan_scdg.align.vectors import EncodedText
+from pan_scdg.profile import AlignmentSettings
+
+MARGIN = 1e-4
+"""Bounds the error of the numbers here, which come from other sums than those of an alignment."""
+
+
+class _Counts(NamedTuple):
+    """The stems of one text, by distinct stem and unit, ``[n]`` each unless stated otherwise."""
+
+    stems: Integers
+    """Numbers of the distinct stems, in ascending order, ``[k]``."""
+    units: Integers
+    columns: Integers
+    """Index of the stem in ``stems``."""
+    counts: Integers
+    """Frequency of the stem in the unit."""
+    size: int
+    """Number of units."""
+
+    def spread(self, columns: Integers) -> npt.NDArray[np.float32]:
+        """Return the frequency of some stems in each unit, ``[size, columns]``."""
+        numbers = np.full(len(self.stems), -1)
+        numbers[columns] = np.arange(len(columns))
+        places = numbers[self.columns]
+        kept = places >= 0
+        matrix = np.zeros((self.size, len(columns)), np.float32)
+        matrix[self.units[kept], places[kept]] = self.counts[kept]
+        return matrix
+
+
+def select_pairs(
+    targets: Iterable[EncodedText], sources: Iterable[EncodedText], settings: AlignmentSettings, least: float
+) -> list[tuple[int, int]]:
+    """Return the target and source of the pairs whose score may reach ``least``, in order; no other pair does.
+
+    Args:
+        targets: suspicious documents, read once, one at a time.
+        sources: candidate sources, read once and before the targets; vectors and counts of words are kept.
+        settings: the weights of the score.
+        least: the score that a pair has to reach.
+    """
+    numbers: dict[str, int] = {}
+    counts, vectors, runs = [], [], []
+    for text in sources:
+        counts.append(_count_stems(text.prepared, numbers))
+        vectors.append(text.vectors.astype(np.float16))
+        runs.append(_hash_runs(text.prepared))
+    topics = _stack_topics(vectors)
+    hashes = np.concatenate([np.empty(0, np.int64), *runs])
+    order = np.argsort(hashes, kind="stable")
+    hashes, owners = hashes[order], np.repeat(np.arange(len(runs)), list(map(len, runs)))[order]
+    pairs = []
+    for i, target in enumerate(targets):
+        own, sentences = _count_stems(target.prepared, numbers), target.counted_vectors
+        is_counted = np.zeros(len(own.stems), np.bool_)
+        is_counted[own.columns[target.prepared.counted[own.units]]] = True
+        own_runs = _hash_runs(target.prepared)
+        bounds = zip(np.searchsorted(hashes, own_runs, "left"), np.searchsorted(hashes, own_runs, "right"))
+        with_run = {int(owner) for first, last in bounds for owner in owners[first:last]}
+        focus = measure_focus(sentences, topics).tolist()
+        for j, other in enumerate(counts):
+            _, columns, other_columns = np.intersect1d(own.stems, other.stems, assume_unique=True, return_indices=True)
+            common = is_counted[columns].sum()
+            values = {
+                "match": measure_match(sentences, vectors[j].astype(np.float32)),
+                "common": float(compare_stem_sets(common, is_counted.sum(), len(other.stems))),
+                "focus": focus[j],
+                "candidates": float(len(sentences) * len(vectors[j])),
+                "similarity": 0.0,
+            }
+            missing = least - MARGIN - settings.compute_score(values)
+            if missing <= 0 or (
+                missing <= settings.similarity_weight
+                and (j in with_run or _have_seed(own, columns, other, other_columns))
+            ):
+                pairs.append((i, j))
+    return pairs
+
+
+def _count_stems(text: PreparedText, numbers: dict[str, int]) -> _Counts:
+    """Count the stems of each unit; new stems get the next numbers."""
+    size = len(text.units)
+    stems = np.array([numbers.setdefault(stem, len(numbers)) for stem in text.stems], np.int64)
+    units = np.repeat(np.arange(size), text.units[:, 1] - text.units[:, 0])
+    cells, counts = np.unique(stems[text.stem_places] * max(1, size) + units, return_counts=True)
+    distinct, columns = np.unique(cells // max(1, size), return_inverse=True)
+    return _Counts(distinct, cells % max(1, size), columns, counts, size)
+
+
+def _hash_runs(text: PreparedText) -> Integers:
+    return np.array(list({hash(gram) for gram in list_grams(text)}), np.int64)
+
+
+def _stack_topics(sources: list[npt.NDArray[np.float16]]) -> npt.NDArray[np.float32]:
+    """Return the topic of each source, ``[s, d]``; zeros for a source without sentences."""
+    topics = np.zeros((len(sources), max((vectors.shape[1] for vectors in sources), default=0)), np.float32)
+    for topic, vectors in zip(topics, sources):
+        if vectors.size:
+            topic[:] = compute_topic(vectors.astype(np.float32))
+    return topics
+
+
+def _have_seed(first: _Counts, columns: Integers, second: _Counts, other_columns: Integers) -> bool:
+    """Return True if a unit of one text and a unit of the other are as similar as `Comparison.find_seeds` asks.
+
+    Args:
+        first: a text.
+        columns: its stems that are also in the other text.
+        second: the other text.
+        other_columns: the same stems there.
+    """
+    frequencies, others = (np.bincount(text.columns, minlength=len(text.stems)) for text in (first, second))
+    frequencies[columns] = others[other_columns] = frequencies[columns] + others[other_columns]
+    weights, other_weights = (np.log((first.size + second.size) / of) ** 2 for of in (frequencies, others))
+    norms, other_norms = (
+        np.bincount(text.units, squares[text.columns] * text.counts**2, minlength=text.size)
+        for text, squares in ((first, weights), (second, other_weights))
+    )
+    matrix, other_matrix = first.spread(columns), second.spread(other_columns)
+    products = (matrix * weights[columns].astype(np.float32)) @ other_matrix.T
+    least = (SEED_COSINE - MARGIN) * np.sqrt(np.outer(norms, other_norms))
+    units, other_units = np.nonzero((products > 0) & (products >= least))
+    if not len(units):
+        return False
+    common = ((matrix[units] > 0) & (other_matrix[other_units] > 0)).sum(axis=1)
+    sizes, other_sizes = (np.bincount(text.units, minlength=text.size) for text in (first, second))
+    return bool((2 * common >= (SEED_DICE - MARGIN) * (sizes[units] + other_sizes[other_units])).any())

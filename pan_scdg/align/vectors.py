@@ -1,0 +1,99 @@
+"""Encode the sentences of texts, each text once as long as it is remembered."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.align.units import PreparedText, prepare_text
+from pan_scdg.models.find import find_encoder
+from pan_scdg.models.fingerprint import fingerprint_folder
+
+if TYPE_CHECKING:
+    from pan_scdg.models.encoder import Encoder
+
+BATCH_SIZE = 32
+"""Sentences that are encoded together; the last digits of vectors depend on it."""
+MAX_PREPARED_CHARACTERS = 4 << 20
+"""Characters of the texts whose words are kept, which takes up to 50 bytes a character."""
+MAX_ENCODED_CHARACTERS = 32 << 20
+"""Characters of the texts whose vectors are kept; encoding takes longest, and vectors take some 8 bytes a character."""
+
+Value = TypeVar("Value")
+
+
+class EncodedText(NamedTuple):
+    """A text and the vectors of its sentences."""
+
+    prepared: PreparedText
+    vectors: npt.NDArray[np.float32]
+    """Unit vectors of the units, rounded to half precision, ``[u, d]``; ``[0, 0]`` without units."""
+
+    @property
+    def counted_vectors(self) -> npt.NDArray[np.float32]:
+        """Return the vectors of the units that count in a target."""
+        return self.vectors[self.prepared.counted]
+
+
+class TextCache(Generic[Value]):
+    """Remembers what was computed of texts, the least recently used ones only up to a number of characters."""
+
+    def __init__(self, compute: Callable[[str], Value], max_characters: int) -> None:
+        self._compute, self._max_characters = compute, max_characters
+        self._values: OrderedDict[str, Value] = OrderedDict()
+        self._characters = 0
+
+    def get(self, text: str) -> Value:
+        """Return the value of a text."""
+        if text in self._values:
+            self._values.move_to_end(text)
+            return self._values[text]
+        value = self._values[text] = self._compute(text)
+        self._characters += len(text)
+        while self._characters > self._max_characters and len(self._values) > 1:
+            oldest, _ = self._values.popitem(last=False)
+            self._characters -= len(oldest)
+        return value
+
+
+class SentenceEncoder:
+    """Splits texts into sentences and encodes these; the model is found now and loaded for the first text.
+
+    Args:
+        model: a name in the model folders, or a folder.
+        device: "cpu" or "cuda".
+        batch: number of sentences that are encoded together.
+
+    Raises:
+        UserError: the model is missing or damaged.
+    """
+
+    def __init__(self, model: str, device: str, batch: int = BATCH_SIZE) -> None:
+        self.found = find_encoder(model)
+        self.fingerprint = fingerprint_folder(self.found.folder)
+        self._device, self._batch = device, batch
+        self._prepared = TextCache(prepare_text, MAX_PREPARED_CHARACTERS)
+        self._vectors = TextCache(self._compute_vectors, MAX_ENCODED_CHARACTERS)
+
+    def split(self, text: str) -> PreparedText:
+        """Return the words and sentences of a text."""
+        return self._prepared.get(text)
+
+    def encode(self, text: str) -> EncodedText:
+        """Return the sentences of a text and their vectors."""
+        return EncodedText(self.split(text), self._vectors.get(text).astype(np.float32))
+
+    def _compute_vectors(self, text: str) -> npt.NDArray[np.float16]:
+        sentences = [text[start:end] for start, end in self.split(text).spans.tolist()]
+        if not sentences:
+            return np.zeros((0, 0), np.float16)
+        return self._encoder.encode(sentences).astype(np.float16)
+
+    @cached_property
+    def _encoder(self) -> "Encoder":
+        from pan_scdg.models.encoder import load_encoder
+
+        return load_encoder(self.found.folder, self._device, self._batch)

@@ -1,0 +1,164 @@
+"""Score pairs by their alignment: sentences that match by their vectors, and passages that share words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pan_scdg.align.locator import Locator, PassageLocator
+from pan_scdg.align.matches import (
+    compare_stem_sets,
+    compute_topic,
+    find_matches,
+    measure_focus,
+    measure_match,
+)
+from pan_scdg.align.passages import Alignment, Evidence, overlap_in_target
+from pan_scdg.align.units import Integers
+from pan_scdg.align.vectors import SentenceEncoder
+from pan_scdg.methods import Method, MethodOptions, Score, cover_both
+from pan_scdg.profile import MAX_CALIBRATED_CANDIDATES, AlignmentSettings, Passages, Profile
+from pan_scdg.records import Passage, TextPair
+
+MIN_WORDS = 50
+"""A text with fewer words was never part of a calibration."""
+
+
+class AlignmentMethod:
+    """Scores pairs by alignment; see `methods.Method`.
+
+    Args:
+        settings: the table ``[alignment]``.
+        options: the device.
+        threshold: of the decision, for the sentences of `locate`.
+        passages: the table ``[passages]``; None: passages are found by their words only.
+
+    Raises:
+        UserError: an embedding model is missing or damaged.
+    """
+
+    def __init__(
+        self,
+        settings: AlignmentSettings,
+        options: MethodOptions,
+        threshold: float | None = None,
+        passages: Passages | None = None,
+    ) -> None:
+        self.settings, self._threshold = settings, threshold or 0.0
+        self.encoder = SentenceEncoder(settings.model, options.device)
+        self.fingerprint = self.encoder.fingerprint
+        self._locator = _open_locator(passages, options.device, self.encoder)
+        self.models = {"embedding_model": self.encoder.found, **self._locator.models}
+
+    def identify(self) -> dict[str, Any]:
+        """Return the fields of ``job.json`` that identify the models."""
+        return {"embedding_model": {"weights": self.fingerprint}, **self._locator.identify()}
+
+    def check(self, pair: TextPair) -> None:
+        """Do nothing: every pair has a score."""
+
+    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+        """Return the numbers of each pair and the warnings about its texts."""
+        scores = []
+        for pair in pairs:
+            values = self._measure(pair.target, pair.source)
+            scores.append(Score(values, tuple(warn_about_texts(values))))
+        return scores
+
+    def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
+        """Return one passage over both texts; `locate` finds the places."""
+        return cover_both(pair)
+
+    def locate(
+        self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
+    ) -> list[Evidence]:
+        """Return the passages of a pair; see `Locator`.
+
+        If none of them counts, the sentences whose match reaches the threshold are added, or else the best ones.
+        """
+        evidence = self._locator.find_evidence(target, source)
+        if not positive:
+            return [passage for passage in evidence if not passage.counts]
+        if any(passage.counts for passage in evidence):
+            return evidence
+        values = self._measure(target, source) if values is None else values
+        return sorted([*evidence, *self._find_sentences(target, source, evidence, values)])
+
+    def _measure(self, target: str, source: str) -> dict[str, float]:
+        """Return the numbers of a pair.
+
+        - match: see `measure_match`.
+        - similarity: the largest of a passage that words have in common; 0 without one.
+        - common: see `compare_stem_sets`.
+        - focus: see `measure_focus`.
+        - candidates: the pairs of sentences that were compared, with which the match of unrelated texts rises.
+        - words: those of the target.
+        - left_out: the passages in its quotations and lists of references, which all numbers but ``words`` leave out.
+        """
+        first, second = self.encoder.encode(target), self.encoder.encode(source)
+        vectors, stems, source_stems = first.counted_vectors, first.prepared.list_counted_stems(), second.prepared.stems
+        alignment = Alignment(first.prepared, second.prepared)
+        evidence = [alignment.measure(passage) for passage in alignment.passages]
+        return {
+            "match": measure_match(vectors, second.vectors),
+            "similarity": max((passage.similarity for passage in evidence if passage.counts), default=0.0),
+            "common": float(compare_stem_sets(len(stems & set(source_stems)), len(stems), len(source_stems))),
+            "focus": float(measure_focus(vectors, compute_topic(second.vectors)[None])[0]),
+            "candidates": float(len(vectors) * len(second.vectors)),
+            "words": float(len(first.prepared.forms)),
+            "left_out": float(sum(not passage.counts for passage in evidence)),
+        }
+
+    def _find_sentences(
+        self, target: str, source: str, others: Sequence[Evidence], values: Mapping[str, float]
+    ) -> Iterator[Evidence]:
+        """Yield the sentences that decided, without those that overlap other passages."""
+        first, second = self.encoder.encode(target), self.encoder.encode(source)
+        vectors, spans = first.counted_vectors, first.prepared.spans[first.prepared.counted]
+        if not vectors.size or not second.vectors.size:
+            return
+        missing = self._threshold - self.settings.score_places(values)  # above 0: the texts as wholes decided
+        alignment = Alignment(first.prepared, second.prepared)
+        for match in find_matches(vectors, second.vectors, values["match"] + missing):
+            begin, length = _join_spans(spans, match.begin, match.end)
+            passage = Passage(begin, length, *_join_spans(second.prepared.spans, match.source_begin, match.source_end))
+            if not any(overlap_in_target(passage, other.passage) for other in others):
+                # a quotation between two sentences does not exclude these
+                yield alignment.measure(passage)._replace(within=None, counts=True)
+
+
+def open_locator(profile: Profile, options: MethodOptions, method: Method) -> Locator:
+    """Return what finds the passages of the pairs that a method decides.
+
+    Raises:
+        UserError: the embedding model of ``[passages]`` is missing or damaged.
+    """
+    if isinstance(method, AlignmentMethod):
+        return method
+    return _open_locator(profile.passages, options.device)
+
+
+def warn_about_texts(values: Mapping[str, float]) -> list[str]:
+    """Return warnings about texts that are too short, longer than those of the calibration, or quoting."""
+    warnings = []
+    if values["words"] < MIN_WORDS:
+        warnings.append(f"unclear: the suspicious document has {values['words']:.0f} words, fewer than {MIN_WORDS}")
+    elif values["candidates"] > MAX_CALIBRATED_CANDIDATES:
+        warnings.append("long: in texts longer than those of the calibration, chance matches are more frequent")
+    if count := int(values["left_out"]):
+        subject = "passage that does not count lies" if count == 1 else "passages that do not count lie"
+        warnings.append(f"{count} {subject} in quotations or lists of references")
+    return warnings
+
+
+def _open_locator(passages: Passages | None, device: str, opened: SentenceEncoder | None = None) -> PassageLocator:
+    """Return a locator, with the encoder that is already open if the settings name the same."""
+    if passages is None or passages.encoder is None:
+        return PassageLocator()
+    if opened is not None and opened.found.name == passages.encoder:
+        return PassageLocator(opened)
+    return PassageLocator(SentenceEncoder(passages.encoder, device))
+
+
+def _join_spans(units: Integers, first: int, end: int) -> tuple[int, int]:
+    """Return the start and the length in characters of the units from ``first`` to before ``end``."""
+    start = int(units[first, 0])
+    return start, int(units[end - 1, 1]) - start
