@@ -75,7 +75,8 @@ def build_index(documents: Iterable[Document], folder: Path, stopwords: frozense
     names = np.array(list(terms), f"S{MAX_LENGTH}")
     order = np.argsort(names)
     starts, docs, occurrences = _sort_postings(blocks, np.asarray(sizes), order)
-    arrays = {"terms": names[order], "starts": starts, "docs": docs, "counts": occurrences, "lengths": lengths}
+    arrays: dict[str, Array] = {"terms": names[order], "starts": starts, "docs": docs, "counts": occurrences}
+    arrays["lengths"] = np.array(lengths, np.int64)
     for name, values in arrays.items():
         np.save(folder / f"{name}.npy", values)
     (folder / "documents.json").write_text(json.dumps(doc_ids), encoding="ascii")

@@ -1,9 +1,8 @@
 """Dense search: exact inner products of unit vectors, computed in blocks (paper, dense retrieval).
 
 Similarities are compared rounded to six decimals, since the last bits of a product depend on the processor and the
-block; equal ones go by document id. The routes differ in what is encoded and how many chunks are kept:
-``dense-full`` searches with chunks of the query, ``dense-sentence`` with its sentences, and ``abstract`` with one vector
-in one vector a document.
+block; equal ones go by document id. ``dense-full`` searches with chunks of the query, ``dense-sentence`` with its
+sentences, and ``abstract`` with one vector in one vector a document.
 
 A folder of vectors contains ``vectors.f16``, the bare matrix in little-endian float16, and ``documents.jsonl``, with a
 line for each group of documents that were encoded together: their ids and numbers of vectors, and where the vectors
@@ -15,7 +14,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -23,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.models.devices import choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.profile import DenseSettings, Route
 from pan_scdg.progress import Progress
@@ -59,17 +58,20 @@ class EncodeTask(NamedTuple):
     """Where a text is cut; None: the limit of the encoder."""
 
 
-@lru_cache(2)
-def open_encoder(folder: Path, device: str, dtype: Literal["float32", "bfloat16"]) -> Encoder:
+_encoders: dict[tuple[Path, str], Encoder] = {}
+
+
+def open_encoder(folder: Path, device: str) -> Encoder:
     """Return the encoder in a folder, loaded once in a process."""
-    return load_encoder(folder, device, dtype=dtype)
+    if (folder, device) not in _encoders:
+        _encoders[folder, device] = load_encoder(folder, device, dtype=choose_encoder_dtype(device))
+    return _encoders[folder, device]
 
 
-def make_encoding_worker(
-    folder: Path, dtype: Literal["float32", "bfloat16"], device: str
-) -> Callable[[EncodeTask], Float32s]:
-    """Return the function that computes the vectors of a task on a device, ``[n, d]``."""
-    return lambda task: open_encoder(folder, device, dtype).encode(task.texts, task.max_tokens)
+def release_encoders() -> None:
+    """Free the memory of the encoders that are loaded."""
+    while _encoders:
+        _encoders.popitem()[1].release()
 
 
 def cut_document(document: Document, kind: Kind, settings: DenseSettings) -> list[str]:
@@ -118,8 +120,8 @@ def _resume(folder: Path) -> int:
     count = end = line_end = 0
     with open(folder / DOCUMENTS, "rb") as lines:
         for line in lines:
-            group = json.loads(line) if line.endswith(b"\n") else {"end": size + 1}
-            if group["end"] > size:
+            group = json.loads(line) if line.endswith(b"\n") else None
+            if group is None or group["end"] > size:
                 break
             count, end, line_end = count + len(group["documents"]), group["end"], line_end + len(line)
     os.truncate(folder / VECTORS, end)
@@ -217,7 +219,9 @@ def rank_documents(
             if fusion == "combsum":
                 parts.append([Ranked(*item) for item in _list_scores(best, doc_ids).items()])
                 best.fill(-np.inf)
-        ranking = fuse_by_comb_sum(parts, depth) if fusion == "combsum" else rank_best(_list_scores(best, doc_ids), depth)
+        ranking = (
+            fuse_by_comb_sum(parts, depth) if fusion == "combsum" else rank_best(_list_scores(best, doc_ids), depth)
+        )
         rankings.append(ranking)
     return rankings
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 K = 60
 """The constant of reciprocal-rank evidence."""
 DEPTH = 1000
-"""Documents in the ranking of a route, and candidates that are kept after fusion (paper, First-Stage PAN26 Retrieval)."""
+"""Documents of a route, and candidates after fusion (paper, First-Stage PAN26 Retrieval)."""
 
 
 class Ranked(NamedTuple):
