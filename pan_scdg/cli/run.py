@@ -143,7 +143,9 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
 
 @click.command(short_help="Make the page of a result.")
 @click.argument("output", type=FOLDER)
-@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of the result, whose texts are shown.")
+@click.option(
+    "--input", "directory", type=FOLDER, required=True, help="Input folder of the result, whose texts are shown."
+)
 @quiet_option
 def report(output: Path, directory: Path) -> None:
     """Make OUTPUT/report.html of the result of `run` in OUTPUT, without computing anything.
@@ -176,7 +178,7 @@ def index(directory: Path, folder: Path, profile: str, device: str, workers: int
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.cluster import Devices
-    from pan_scdg.jobs.index import make_index
+    from pan_scdg.jobs.retrieval import make_index
     from pan_scdg.models.devices import choose_device
 
     check_folders(folder, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")

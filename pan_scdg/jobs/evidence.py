@@ -11,7 +11,7 @@ from pan_scdg.align.passages import Evidence, find_counterparts
 from pan_scdg.align.units import prepare_text
 from pan_scdg.jobs.rerank import FinalRanking
 from pan_scdg.jobs.result import ScoreFile
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
 from pan_scdg.scdg.attribution import attribute_passages

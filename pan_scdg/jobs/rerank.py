@@ -20,7 +20,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query

@@ -41,10 +41,9 @@ from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.find import FoundModel, describe_models, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.runs import format_run, open_gzip_text
-from pan_scdg.pan.source_retrieval import QUERIES_NAME, read_queries
+from pan_scdg.pan.source_retrieval import QUERIES_NAME, Corpus, read_queries
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.progress import format_count
 from pan_scdg.records import Query

@@ -1,1 +1,1 @@
-"""Find, fetch, verify and load models, and choose the devices that they run on."""
+"""Find, fetch and load models, and choose the devices that they run on."""

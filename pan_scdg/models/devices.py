@@ -1,132 +1,101 @@
-"""Find the device that models run on, and check its abilities.
+"""Choose the device that models run on, check its abilities, and recognise a lack of memory.
 
 A GPU that is visible but unusable is an error with its cause: a run that used the CPU instead would be a hundred times
 slower than its user expects. The CPU is chosen automatically only if no GPU is visible.
 """
 
-import ctypes
 import importlib.util
 import os
 import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from pan_scdg.errors import UserError, get_first_line
+from pan_scdg.logs import say
+from pan_scdg.models.find import list_needed_models
+from pan_scdg.resources import limit_threads
 
 if TYPE_CHECKING:
-    from pan_scdg.profile import EncoderDtype, ModelSettings
+    from pan_scdg.profile import EncoderDtype, ModelSettings, Profile
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
-_ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
-CHOOSING = "CUDA_VISIBLE_DEVICES"
-HIDING = {CHOOSING: ("", "-1", "NoDevFiles"), "NVIDIA_VISIBLE_DEVICES": ("", "void", "none")}
-"""Variables that hide all GPUs from a process or a container, with the first entries that do so: the variable of CUDA
-and Slurm, and that of the NVIDIA container toolkit."""
-WSL_NODE = "dev/dxg"
-"""The only device file of the Windows Subsystem for Linux, which exists for GPUs of other vendors too."""
-DRIVER_LIBRARY = "libcuda.so.1"
-PROBED = 64
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+HIDING = ("", "-1", "NoDevFiles")
+"""First entries of that variable that hide all GPUs."""
+TRIED_POSITIONS = 64
 """Positions of the attention that is tried: on a processor with AMX, torch's fails in bfloat16 from this number on if
 ``ATEN_CPU_CAPABILITY`` hides its AVX-512."""
 FLASH_CAPABILITY = (8, 0)
 """The compute capability (Ampere) that FlashAttention-2 needs."""
+CPU_ROWS = 128
+"""Fewest targets whose logits a CPU computes at a time."""
+MEMORY_ERRORS = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""Texts of a RuntimeError that is not an OutOfMemoryError: from torch on a CPU, from the driver if another process
+uses the GPU's memory, and from cuBLAS, which allocates by itself."""
 
 
-class Seen(NamedTuple):
-    """NVIDIA GPUs as the operating system shows them, independent of torch."""
+def choose_device(profile: "Profile", device: str) -> str:
+    """Return the device of a profile's models, "cpu" or "cuda", and limit threads to the cores of this process.
 
-    visible: bool
-    """A process may expect to compute on a GPU."""
-    why_not: str = ""
-    """The reason, in brackets, why existing GPUs are not visible; empty if the machine has no GPU."""
+    A profile without any model needs no GPU.
+
+    Args:
+        profile: its models run on the device.
+        device: "auto" or a device.
+
+    Raises:
+        UserError: the device is missing or unusable, or "auto" finds no GPU for a profile that needs one.
+    """
+    limit_threads()
+    if device == "auto" and not any(name != "terrier" for name in list_needed_models(profile)):
+        return "cpu"
+    chosen = resolve_device(device)
+    if device == "auto" and chosen == "cpu" and profile.needs_gpu:
+        raise UserError(
+            f"profile {profile.name} needs a GPU and none is visible{_describe_hiding()}",
+            "run it on a machine with a GPU (in a container: docker run --gpus all), choose the profile offline, or "
+            "use the device cpu",
+        )
+    if device == "auto" and chosen == "cpu" and _describe_hiding():
+        say([f"note: no GPU is visible{_describe_hiding()}; computing on the CPU"])
+    return chosen
 
 
-def look_for_gpus(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Seen:
-    """Look for NVIDIA GPUs without torch."""
-    nodes = any(re.fullmatch(r"nvidia\d+", path.name) for path in (root / "dev").glob("nvidia*"))
-    if not nodes and not ((root / WSL_NODE).exists() and _has_library()):
-        return Seen(False)
-    for name, values in HIDING.items():
-        if name in environment and environment[name].split(",")[0].strip() in values:
-            return Seen(False, f" ({name} hides the existing ones)")
-    # a privileged container without a GPU has the device files of its host, but the NVIDIA container toolkit adds the
-    # library only to containers that are given a GPU
-    if not _has_library():
-        why_not = f" (there are device files, but {DRIVER_LIBRARY} is missing: a container started without --gpus?)"
-        return Seen(False, why_not)
-    return Seen(True)
-
-
-def resolve_device(wanted: str) -> str:
-    """Return ``wanted``, which must be usable; for "auto" a GPU, or the CPU if no GPU is visible.
+def resolve_device(device: str) -> str:
+    """Return ``device``, which must be usable; for "auto" a GPU, or the CPU if no GPU is visible.
 
     Raises:
         UserError: the device is missing, or torch cannot use the visible GPU.
     """
-    if wanted == "auto":
+    if device == "auto":
         import torch
 
-        wanted = "cuda" if torch.cuda.is_available() or look_for_gpus().visible else "cpu"
-    check_device_exists(wanted)
-    return wanted
+        device = "cuda" if torch.cuda.is_available() or look_for_gpus() else "cpu"
+    check_device_exists(device)
+    return device
+
+
+def look_for_gpus(root: Path = Path("/")) -> bool:
+    """Return True if the operating system shows this process an NVIDIA GPU, whether torch can use it or not."""
+    has_gpus = any(re.fullmatch(r"nvidia\d+", path.name) for path in (root / "dev").glob("nvidia*"))
+    return has_gpus and not _describe_hiding()
 
 
 def check_device_exists(device: str) -> None:
-    """Raise UserError unless a device exists and this build of torch has code for it."""
+    """Raise UserError, with torch's reason, unless torch can compute on a device."""
     if not _DEVICE.fullmatch(device):
         raise UserError(f"unknown device {device!r}", "use cpu, cuda or cuda:N")
     if device == "cpu":
         return
     import torch
 
-    seen = look_for_gpus()
-    if seen.visible or torch.cuda.is_available():
-        _start_cuda()
-    if int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
-        what = "no GPU was found" if device == "cuda" else f"the GPU {device} was not found"
-        raise UserError(f"{what}{seen.why_not}", "use the device cpu or a machine with a GPU")
-    if not is_supported(device):
-        raise UserError(
-            f"this build of torch has no code for {describe_device(device)}",
-            "use the device cpu or another GPU, or install a torch that was built for this one",
-        )
-
-
-def _start_cuda() -> None:
-    """Raise UserError with torch's reason if it cannot use a visible GPU: an old driver, or a build without CUDA.
-
-    torch counts GPUs by the driver's management library, which also works where CUDA does not start.
-    """
-    import torch
-
-    start: Any = torch.cuda.init
     try:
-        start()
-    except (RuntimeError, AssertionError) as e:
-        what = f"torch {torch.__version__} for CUDA {torch.version.cuda} cannot use the NVIDIA GPU"
-        remedy = "install a torch that fits the driver, update the driver, or use the device cpu"
-        if (chosen := os.environ.get(CHOOSING)) is not None:  # a number of the host may mean nothing in a container
-            what += f" ({CHOOSING} is {chosen!r})"
-            remedy = f"check that {CHOOSING} names an existing GPU, {remedy}"
+        torch.ones(1, device=device).add(1).item()
+    except (RuntimeError, AssertionError) as e:  # no GPU, an old driver, or no code for this GPU or for any
+        what = f"torch {torch.__version__} for CUDA {torch.version.cuda} cannot use {device}{_describe_variable()}"
+        remedy = "use the device cpu, or install a driver and a torch that fit the GPU"
         raise UserError(f"{what}: {get_first_line(e)}", remedy) from e
-
-
-def is_supported(device: str) -> bool:
-    """Return True if this build of torch has code for an existing GPU, judged by its list of architectures.
-
-    Code for one compute capability runs on those with the same first number and a second number that is not smaller;
-    ``compute_XY`` is an intermediate form that the driver translates for all later ones.
-    """
-    import torch
-
-    gpu = torch.cuda.get_device_capability(device)
-    built = [_ARCHITECTURE.fullmatch(name) for name in torch.cuda.get_arch_list()]
-    codes = [(found[1], (int(found[2]), int(found[3]))) for found in built if found]
-    if not codes:  # ROCm has other names
-        return True
-    return any(code <= gpu and (form == "compute" or code[0] == gpu[0]) for form, code in codes)
 
 
 def describe_device(device: str) -> str:
@@ -173,8 +142,8 @@ def list_cpu_features() -> frozenset[str]:
     """Return the instruction sets of this processor by torch's names for them; none before torch 2.10."""
     import torch
 
-    find = getattr(torch.cpu, "get_capabilities", dict)
-    return frozenset(name for name, value in find().items() if value is True)
+    list_all = getattr(torch.cpu, "get_capabilities", dict)
+    return frozenset(name for name, value in list_all().items() if value is True)
 
 
 def check_device(settings: "ModelSettings", device: str) -> None:
@@ -198,13 +167,40 @@ def can_compute(dtype: str, device: str) -> bool:
     if dtype == "bfloat16" and device != "cpu":
         with torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    n = TRIED_POSITIONS
     try:
-        ones = torch.ones(1, 1, PROBED, PROBED, dtype=getattr(torch, dtype), device=device)
+        ones = torch.ones(1, 1, n, n, dtype=getattr(torch, dtype), device=device)
         attended = torch.nn.functional.scaled_dot_product_attention(ones, ones, ones)
         # kernels may round a mean of ones
-        return bool((ones @ ones == PROBED).all() and torch.allclose(attended, ones, atol=0.01))
+        return bool((ones @ ones == n).all() and torch.allclose(attended, ones, atol=0.01))
     except RuntimeError:
         return False
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True for an exception that reports a lack of memory."""
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_ERRORS)
+
+
+def explain_too_large(length: int, device: str) -> UserError:
+    """Return the error for a single input that exceeds the memory."""
+    return UserError(
+        f"an input of {length} tokens does not fit in the memory of {device}",
+        'use over_long = "segments" or a smaller context or limit in the profile, or a larger GPU',
+    )
+
+
+def explain_model_too_large(what: str, device: str, folder: Path) -> UserError:
+    """Return the error for a model whose loading exceeds the memory."""
+    return UserError(
+        f"the {what} does not fit in the free memory of {device}",
+        "check whether another process uses it, or choose a smaller model, another dtype or device",
+        folder,
+    )
 
 
 def _check_flash(settings: "ModelSettings", device: str) -> None:
@@ -224,9 +220,13 @@ def _check_flash(settings: "ModelSettings", device: str) -> None:
         raise UserError("flash_attention_2 needs the package flash-attn", remedy)
 
 
-def _has_library() -> bool:
-    try:
-        ctypes.CDLL(DRIVER_LIBRARY)
-    except OSError:
-        return False
-    return True
+def _describe_variable() -> str:
+    """Return the variable that chooses GPUs, in brackets: in a container, a number of the host may name none."""
+    numbers = os.environ.get(VISIBLE_DEVICES)
+    return "" if numbers is None else f" ({VISIBLE_DEVICES} is {numbers!r})"
+
+
+def _describe_hiding() -> str:
+    """Return the variable that hides all GPUs, in brackets; empty if it hides none."""
+    numbers = os.environ.get(VISIBLE_DEVICES)
+    return _describe_variable() if numbers is not None and numbers.split(",")[0].strip() in HIDING else ""

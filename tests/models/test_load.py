@@ -1,0 +1,373 @@
+"""Loading of checkpoints: intact, damaged, hostile, and altered."""
+
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg.cli import run_command
+from pan_scdg.errors import UserError
+from pan_scdg.models import devices
+from pan_scdg.models import load as models
+from pan_scdg.models.checkpoint import INDEX, ModelConfig, check_library, read_config
+from pan_scdg.models.find import find_model
+from pan_scdg.models.fingerprint import fingerprint_weights
+from pan_scdg.models.load import check_probes, load_model, load_tokenizer
+from pan_scdg.profile import ModelSettings
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+OLD_LIBRARY = int(transformers.__version__.partition(".")[0]) < 5
+FP32 = ModelSettings(name="tiny", dtype="float32")
+EAGER = ModelSettings(name="tiny", dtype="float32", attention="eager")  # the only one of Gemma 2 in transformers 5
+TEXTS = ("The tide turned", "\n\n", "17.5 Übermut")
+Ids = dict[str, tuple[int, ...]]
+
+
+@pytest.fixture
+def copied(tiny_folder: Callable[[str], Path], tmp_path: Path) -> Path:
+    """Return a Qwen3 checkpoint that a test may damage."""
+    return Path(shutil.copytree(tiny_folder("qwen3"), tmp_path / "model"))
+
+
+@pytest.fixture
+def parts(copied: Path) -> Path:
+    """Return the same weights in two files with an index, as large checkpoints are published."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(copied / "model.safetensors")
+    (copied / "model.safetensors").unlink()
+    files = {name: f"model-{1 + i % 2}.safetensors" for i, name in enumerate(weights)}
+    for file in sorted(set(files.values())):
+        save_file({n: w for n, w in weights.items() if files[n] == file}, copied / file, metadata={"format": "pt"})
+    (copied / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": files}))
+    return copied
+
+
+@pytest.fixture
+def ids(tiny_tokenizer: Callable[..., Any]) -> Ids:
+    """Return the ids from the tokenizers library itself, without transformers."""
+    backend = tiny_tokenizer().backend_tokenizer
+    return {text: tuple(backend.encode(text, add_special_tokens=False).ids) for text in TEXTS}
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """End a test that blocks on a pipe."""
+
+    def ring(*_: object) -> None:
+        raise TimeoutError("it hangs")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(120)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen2", "llama", "mistral3"])
+def test_a_loaded_model_is_frozen_and_has_its_fingerprint(
+    tiny_folder: Callable[[str], Path], architecture: str
+) -> None:
+    lm = load_model(tiny_folder(architecture), FP32, "cpu")
+    assert (lm.name, lm.device, lm.positions) == ("tiny", "cpu", 2048)
+    assert lm.fingerprint == fingerprint_weights(tiny_folder(architecture))
+    assert not lm.model.training
+    assert not any(p.requires_grad for p in lm.model.parameters())
+    assert lm.model.dtype == torch.float32
+    assert architecture != "mistral3" or type(lm.model).__name__ == models.MISTRAL3
+
+
+def test_dtype_and_attention_are_those_of_the_profile(tiny_folder: Callable[[str], Path]) -> None:
+    settings = ModelSettings(name="tiny", dtype="float16", attention="eager")
+    model = load_model(tiny_folder("llama"), settings, "cpu").model
+    assert (model.dtype, model.config._attn_implementation) == (torch.float16, "eager")
+
+
+def test_the_tokenizer_needs_no_weights_and_neither_cuts_nor_warns(
+    copied: Path, tiny_folder: Callable[[str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    tokenizer = load_tokenizer(copied, FP32)
+    assert len(tokenizer.encode("\n" * 40_000, add_special_tokens=True)) == 40_001
+    assert "sequence length" not in caplog.text
+    assert tokenizer.encode("salt", add_special_tokens=True)[0] == tokenizer.bos_token_id == 0
+    assert load_tokenizer(tiny_folder("qwen3-no-bos"), FP32).bos_token_id is None
+    (copied / "model.safetensors").unlink()
+    config = read_config(copied, weights=False)
+    assert load_tokenizer(copied, FP32, config).encode("salt", add_special_tokens=False)
+
+
+def test_the_tokenizer_encodes_the_probes_of_the_profile(tiny_folder: Callable[[str], Path], ids: Ids) -> None:
+    folder = tiny_folder("qwen3")
+    tokenizer = load_tokenizer(folder, FP32.model_copy(update={"probes": ids}))
+    assert tokenizer.encode(TEXTS[0], add_special_tokens=True) != list(ids[TEXTS[0]]), "probes have no special tokens"
+    with pytest.raises(UserError) as e:
+        load_tokenizer(folder, FP32.model_copy(update={"probes": ids | {"\n\n": (7, 8)}}))
+    assert e.value.what == f"the tokenizer encodes '\\n\\n' as {list(ids[TEXTS[1]])}, but the profile expects [7, 8]"
+    with pytest.raises(UserError, match="the profile expects"):
+        check_probes(tokenizer, {TEXTS[0]: (*ids[TEXTS[0]], 5)}, folder)
+
+
+def test_the_files_are_those_that_the_profile_records(copied: Path) -> None:
+    settings = FP32.model_copy(update={"fingerprint": {"tokenizer.json": "0" * 64}})
+    with pytest.raises(UserError, match=r"tokenizer\.json: SHA-256 is [0-9a-f]{64}, but the profile records 0000"):
+        load_tokenizer(copied, settings)
+
+
+def test_a_generic_tokenizer_is_not_replaced_by_that_of_the_model_family(tiny_folder: Callable[[str], Path]) -> None:
+    """transformers 5 would take Qwen2's class, which has a pre-tokenizer and a padding token of its own."""
+    tokenizer: Any = load_tokenizer(tiny_folder("qwen2"), FP32)
+    assert len(tokenizer) == 400
+    spelt = tokenizer.convert_ids_to_tokens(tokenizer.encode("salt.\n\nNobody", add_special_tokens=False))
+    assert spelt.count("Ċ") == 2, "every newline is a token of its own; Qwen2's pre-tokenizer joins them"
+
+
+def test_a_tokenizer_of_vocabulary_and_merges_is_loaded_as_a_fast_one(copied: Path, ids: Ids) -> None:
+    """As Qwen published them first; a checkpoint with a slow tokenizer alone is refused."""
+    backend = json.loads((copied / "tokenizer.json").read_text())["model"]
+    (copied / "tokenizer.json").unlink()
+    (copied / "vocab.json").write_text(json.dumps(backend["vocab"]))
+    (copied / "merges.txt").write_text("#version: 0.2\n" + "\n".join(map(" ".join, backend["merges"])) + "\n")
+    (copied / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "Qwen2Tokenizer"}))
+    tokenizer: Any = load_tokenizer(copied, FP32)
+    assert tokenizer.is_fast
+    assert tokenizer.encode(TEXTS[0], add_special_tokens=True) == list(ids[TEXTS[0]])
+    if OLD_LIBRARY:
+        (copied / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "CTRLTokenizer"}))
+        with pytest.raises(UserError, match="no fast tokenizer"):
+            load_tokenizer(copied, FP32)
+
+
+def test_weights_in_parts(parts: Path) -> None:
+    assert load_model(parts, FP32, "cpu").positions == 2048
+    path = parts / "model-1.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(UserError, match="the model cannot be loaded"):
+        load_model(parts, FP32, "cpu")
+    shutil.copy(parts / "model-2.safetensors", path)
+    with pytest.raises(UserError, match="weights are missing, "):
+        load_model(parts, FP32, "cpu")
+    path.unlink()
+    with pytest.raises(UserError, match=r"model-1\.safetensors: the index names this file and it is missing"):
+        load_model(parts, FP32, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("{}", "has no weight_map"),
+        ('{"weight_map": ["x"]}', "has no weight_map"),
+        ('{"weight_map": {"a": ["x"]}}', "names no file for a"),
+        ('{"weight_map": {"a": "../b.safetensors"}}', "not a safetensors file in the same folder"),
+        ('["x"]', "does not hold a JSON object"),
+    ],
+)
+def test_a_damaged_index(parts: Path, content: str, what: str) -> None:
+    (parts / INDEX).write_text(content)
+    with pytest.raises(UserError, match=what):
+        load_model(parts, FP32, "cpu")
+
+
+def test_incomplete_weights_are_not_made_up(copied: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(copied / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match=r"1 weights are missing, model\.norm\.weight first"):
+        load_model(copied, FP32, "cpu")
+
+
+def without_a_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def larger_tokenizer(folder: Path) -> None:
+    tokenizer: Any = load_tokenizer(folder, FP32)
+    tokenizer.add_tokens([f"<extra{i}>" for i in range(20)])
+    tokenizer.save_pretrained(folder)
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "no folder": (without_a_folder, "model folder does not exist"),
+    "no config": (lambda f: (f / "config.json").unlink(), r"config\.json: the model folder lacks this file"),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), "no weights in safetensors"),
+    "a pickle": (pickled, "no weights in safetensors"),
+    "bytes": (lambda f: (f / "model.safetensors").write_bytes(b"\xff" * 100), "the model cannot be loaded"),
+    "half an object": (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON"),
+    "a list": (lambda f: (f / "config.json").write_text("[]"), "does not hold a JSON object"),
+    "brackets": (
+        lambda f: (f / "tokenizer_config.json").write_text('{"a":' * 100_000),
+        r"tokenizer_config\.json: cannot be read as JSON",
+    ),
+    "an adapter": (lambda f: (f / "adapter_config.json").write_text("{}"), "this is an adapter"),
+    "an unknown model": (
+        lambda f: edit(f / "config.json", model_type="never-heard-of", architectures=["NeverHeardOf"]),
+        "cannot be loaded",
+    ),
+    "a million layers": (
+        lambda f: edit(f / "config.json", num_hidden_layers=10**6),
+        r"config\.json: num_hidden_layers is above 1000",
+    ),
+    "a type that is a list": (
+        lambda f: edit(f / "config.json", model_type=["qwen3"]),
+        r"config\.json: model_type is of type list, not str",
+    ),
+    "positions that are true": (
+        lambda f: edit(f / "config.json", max_position_embeddings=True),
+        r"config\.json: max_position_embeddings is of type bool, not int",
+    ),
+    "a text config that is a list": (
+        lambda f: edit(f / "config.json", text_config=["x"]),
+        r"config\.json: text_config is of type list, not dict",
+    ),
+    "a quantization that is a number": (lambda f: edit(f / "config.json", quantization_config=5), "cannot be loaded"),
+    "a larger tokenizer": (larger_tokenizer, "files of one checkpoint"),
+    "added tokens that are a list": (
+        lambda f: edit(f / "tokenizer_config.json", added_tokens_decoder=["x"]),
+        "the tokenizer cannot be loaded",
+    ),
+    "classes of its own": (
+        lambda f: edit(f / "config.json", auto_map={"AutoModelForCausalLM": "custom.Model"}),
+        r"config\.json: the checkpoint asks to run code of its own or to read files elsewhere \(auto_map\)",
+    ),
+    "classes of its own, nested": (
+        lambda f: edit(f / "config.json", vision_config=[{"auto_map": {"AutoModel": "custom.Model"}}]),
+        r"\(auto_map, nested\)",
+    ),
+    "a tokenizer of its own": (
+        lambda f: edit(f / "tokenizer_config.json", auto_map={"AutoTokenizer": ["custom.Tokenizer", None]}),
+        r"tokenizer_config\.json: the checkpoint asks to run code",
+    ),
+    "weights elsewhere": (
+        lambda f: edit(f / "config.json", transformers_weights="../outside.safetensors"),
+        r"\(transformers_weights\)",
+    ),
+    "a kernel of the hub": (
+        lambda f: edit(f / "config.json", attn_implementation="someone/kernel"),
+        r"\(attn_implementation\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_or_hostile_checkpoint_is_refused(case: str, copied: Path) -> None:
+    damage, what = DAMAGE[case]
+    damage(copied)
+    with pytest.raises(UserError, match=what) as error:
+        load_model(copied, FP32, "cpu")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\0\xff", b'{"model": {"type": "BPE", "vocab": {'])
+def test_a_damaged_tokenizer_is_called_so(damage: bytes, copied: Path) -> None:
+    (copied / "tokenizer.json").write_bytes(damage)
+    with pytest.raises(UserError) as error:
+        load_tokenizer(copied, FP32)
+    assert str(error.value).startswith(f"{copied}/tokenizer.json: not a tokenizer: ")
+    assert "protobuf" not in str(error.value)
+
+
+@pytest.mark.usefixtures("alarm")
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors", "generation_config.json"])
+def test_a_pipe_in_the_place_of_a_file(file: str, copied: Path) -> None:
+    (copied / file).unlink()
+    os.mkfifo(copied / file)
+    with pytest.raises(UserError, match=r"has no config\.json|not a regular file"):
+        find_model("tiny", copied)
+    if file == "config.json":
+        with pytest.raises(UserError, match="not a regular file"):
+            read_config(copied)
+
+
+def test_a_command_reports_a_damaged_model_in_one_line(
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(copied / "config.json", max_position_embeddings=[2048])
+    for name in ("s.txt", "r.txt"):
+        (tmp_path / name).write_text("The tide turned before noon.\n")
+    files = [str(tmp_path / name) for name in ("s.txt", "r.txt")]
+    assert run_command(["score", *files, "--profile", "scdg-mini", "--model", str(copied), "--device", "cpu"]) == 2
+    line = f"error: {copied / 'config.json'}: max_position_embeddings is of type list, not int; replace the damaged"
+    assert re.fullmatch(f"{re.escape(line)} file\n", capsys.readouterr().err)
+
+
+def test_fields_that_are_null_or_missing_are_not_damaged(copied: Path) -> None:
+    edit(copied / "config.json", architectures=None, rope_scaling=None, text_config=None, max_position_embeddings=None)
+    config = read_config(copied)
+    assert (config.architectures, config.positions) == ([], None)
+
+
+@pytest.mark.skipif(not OLD_LIBRARY, reason="transformers 5 has this field")
+def test_a_config_that_transformers_5_wrote_is_refused_by_4(copied: Path) -> None:
+    config = json.loads((copied / "config.json").read_text())
+    config["rope_parameters"] = {"rope_theta": 1000000.0, "rope_type": "default"}
+    for data in (config, {"text_config": config}):
+        with pytest.raises(UserError, match=r"config\.json: rope_parameters is a field of transformers 5"):
+            check_library(ModelConfig(data))
+
+
+@pytest.mark.parametrize("step", ["_load_weights", "_check_logits"])
+def test_a_lack_of_memory_is_not_the_checkpoints_fault(
+    copied: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise torch.AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be reported later")
+
+    monkeypatch.setattr(models, step, fail)
+    with pytest.raises(UserError, match="model does not fit in the free memory of cpu; check whether another process"):
+        load_model(copied, FP32, "cpu")
+
+
+def test_the_dtype_is_never_changed_by_loading(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "can_compute", lambda dtype, _: dtype != "bfloat16")
+    settings = ModelSettings(name="tiny", dtype_without_bf16="float16")
+    with pytest.raises(UserError, match="cpu cannot compute in bfloat16"):
+        load_model(copied, settings, "cpu")
+    assert load_model(copied, devices.choose_dtype(settings, "cpu"), "cpu").model.dtype == torch.float16
+
+
+def test_soft_capped_logits_are_refused(tmp_path: Path, tiny_tokenizer: Callable[..., Any]) -> None:
+    save_gemma(tmp_path, tiny_tokenizer(), final_logit_softcapping=30.0)
+    with pytest.raises(UserError, match=r"altered after the output head \(final_logit_softcapping\)"):
+        load_model(tmp_path, EAGER, "cpu")
+    save_gemma(tmp_path, tiny_tokenizer(), final_logit_softcapping=None)
+    assert load_model(tmp_path, EAGER, "cpu").positions == 512
+
+
+def test_an_alteration_under_another_name_is_noticed(
+    tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = transformers.Qwen3ForCausalLM.forward
+
+    def scale(*args: Any, **kwargs: Any) -> Any:
+        output = plain(*args, **kwargs)
+        output.logits = output.logits * 0.5
+        return output
+
+    monkeypatch.setattr(transformers.Qwen3ForCausalLM, "forward", scale)
+    with pytest.raises(UserError, match=r"altered after the output head \(Qwen3ForCausalLM\)"):
+        load_model(tiny_folder("qwen3"), FP32, "cpu")
+
+
+def save_gemma(folder: Path, tokenizer: Any, final_logit_softcapping: float | None) -> None:
+    sizes = {"vocab_size": 400, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "head_dim": 8}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 512}
+    config = transformers.Gemma2Config(**sizes, **heads, final_logit_softcapping=final_logit_softcapping)
+    transformers.Gemma2ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
