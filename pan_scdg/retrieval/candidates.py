@@ -15,20 +15,10 @@ from typing import Any, NamedTuple
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-<<<<<<< HEAD
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import RUN_NAMES, find_run, open_gzip_text, read_run
 from pan_scdg.pan.untrusted import is_file, stream_lines
-=======
-from pan_scdg.models.devices import can_compute, choose_encoder_dtype
-from pan_scdg.models.encoder import Encoder, load_encoder
-from pan_scdg.models.find import find_encoder
-from pan_scdg.models.fit import check_encoder_fits
-from pan_scdg.models.lock import list_lock_warnings
-from pan_scdg.own_files import EXACT, parse_as
-from pan_scdg.pan.source_retrieval import Corpus
->>>>>>> main
 from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
