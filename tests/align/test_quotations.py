@@ -1,4 +1,4 @@
-"""What a verdict leaves out: quotations and lists of references, as far as they are bounded."""
+"""What a score leaves out: quotations and lists of references, as far as they are bounded."""
 
 import numpy as np
 import pytest
@@ -17,14 +17,14 @@ World Health Board (2016): Reading against the archive. https://example.org/arch
 
 def find(text: str, kind: Kind) -> list[str]:
     """Return all parts of a kind."""
-    spans = {part.kind: part.spans for part in prepare_text(text, 3).parts}[kind]
+    spans = {part.kind: part.spans for part in prepare_text(text).parts}[kind]
     return [text[begin:end] for begin, end in spans.tolist()]
 
 
 def classify(text: str, part: str) -> tuple[Kind | None, bool]:
     """Return in what a part of a text lies, and whether it counts."""
     begin = text.index(part)
-    return classify_passage(prepare_text(text, 3).parts, begin, begin + len(part))
+    return classify_passage(prepare_text(text).parts, begin, begin + len(part))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_passage_is_a_quotation_if_most_of_it_is() -> None:
     text = f'{OWN}She wrote: "There is nothing to see here at all." That was all she ever wrote, as far as we know.'
     assert classify(text, 'wrote: "There is nothing to see here at all."') == ("quotation", False)
     assert classify(text, 'here at all." That was all she ever wrote') == (None, True)
-    prepared = prepare_text(text, 3)
+    prepared = prepare_text(text)
     begin, end = prepared.spans[~prepared.counted].ravel().tolist()
     assert text[begin:end] == 'She wrote: "There is nothing to see here at all."'
 
@@ -72,7 +72,7 @@ def test_long_and_many_quotations_count(quotation: str, own: str, counts: bool) 
 
 def test_everything_in_quotation_marks_counts() -> None:
     text = "\n\n".join(f'"{paragraph}"' for paragraph in [OWN[:200]] * 9)
-    prepared = prepare_text(text, 3)
+    prepared = prepare_text(text)
     assert prepared.counted.all()
     assert prepare_text("\n".join(f"> {line}" for line in text.split("\n")), 3).counted.all()
 
@@ -126,7 +126,7 @@ def test_parts_of_hostile_texts_are_in_order_and_apart(pieces: list[str]) -> Non
     assert len(prepared.counted) == len(prepared.units)
     covered = np.zeros(len(text) + 1, bool)
     for part in prepared.parts:
-        for begin, end in part.left_out.tolist():
+        for begin, end in part.excluded.tolist():
             covered[begin:end] = True
     shares = [covered[begin:end].mean() for begin, end in prepared.spans[:200].tolist()]
     assert (np.array(shares) < 0.5).tolist() == prepared.counted[:200].tolist()
@@ -136,4 +136,4 @@ def test_many_marks_take_no_longer_than_many_letters() -> None:
     for mark in ('"a ', "“", "‘a", "“„«»", "\n> ", "References\n", "A. A. 1998\n", '\n "', "« ‹ ‚ 「 “"):
         text = mark * (100_000 // len(mark))
         find_reference_lists(text)
-        assert len(prepare_text(text, 3).parts) == 2
+        assert len(prepare_text(text).parts) == 2
