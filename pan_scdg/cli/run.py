@@ -183,7 +183,7 @@ def index(directory: Path, folder: Path, profile: str, device: str, workers: int
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.cluster import Devices
-    from pan_scdg.jobs.index import make_index
+    from pan_scdg.jobs.retrieval import make_index
     from pan_scdg.models.devices import choose_device
 
     check_folders(folder, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")

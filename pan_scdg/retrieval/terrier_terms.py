@@ -7,17 +7,17 @@ Porter's paper, Terrier follows Porter's own program, which departs from it (see
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from pan_scdg.errors import UserError
 
-LONGEST, MOST_EQUAL, MOST_DIGITS = 20, 3, 4
+MAX_LENGTH, MAX_EQUAL, MAX_DIGITS = 20, 3, 4
 """Characters, equal characters in a row, and digits that a token may have."""
 STOPWORD_FILE = "stopword-list.txt"
-MOST_REMEMBERED = 1_000_000
+CACHE_SIZE = 1_000_000
 """Largest number of tokens whose terms are cached; then the cache is cleared (about 150 MB)."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9]+")
@@ -67,9 +67,9 @@ def _is_kept(token: str) -> bool:
     It drops those that are longer than 20 characters, or hold more than 4 digits or more than 3 equal characters in a
     row, where ``a`` and ``A`` differ.
     """
-    if len(token) > LONGEST or sum(map(str.isdigit, token)) > MOST_DIGITS:
+    if len(token) > MAX_LENGTH or sum(map(str.isdigit, token)) > MAX_DIGITS:
         return False
-    return len(token) <= MOST_EQUAL or max(len(list(run)) for _, run in groupby(token)) <= MOST_EQUAL
+    return len(token) <= MAX_EQUAL or max(len(list(run)) for _, run in groupby(token)) <= MAX_EQUAL
 
 
 def read_stopwords(jar: Path) -> frozenset[str]:
@@ -99,31 +99,26 @@ class TermPipeline:
 
     def count_terms(self, text: str) -> dict[str, int]:
         """Return the number of times that each term occurs in the text."""
-        known = self._terms
-        found: dict[str, int] = {}
+        cached = self._terms
+        counts: dict[str, int] = {}
         for token, count in Counter(_TOKEN.findall(text)).items():
-            term = known.get(token)
+            term = cached.get(token)
             if term is None:
-                term = self._remember(token)
+                term = self._cache_term(token)
             if term:
-                found[term] = found.get(term, 0) + count
-        return found
+                counts[term] = counts.get(term, 0) + count
+        return counts
 
-    def _remember(self, token: str) -> str:
+    def _cache_term(self, token: str) -> str:
         """Cache and return the term of a token; "" for a stopword or a token that Terrier drops."""
         if not _is_kept(token):
             return ""
         word = token.lower()
         term = "" if word in self._stopwords else stem_word(word)
-        if len(self._terms) >= MOST_REMEMBERED:
+        if len(self._terms) >= CACHE_SIZE:
             self._terms.clear()
         self._terms[token] = term
         return term
-
-
-def pick_rarest(frequencies: Mapping[str, int], limit: int) -> list[str]:
-    """Return the ``limit`` indexed terms of lowest document frequency, equal ones by term; 0 is not indexed."""
-    return [term for _, term in sorted((n, term) for term, n in frequencies.items() if n)[:limit]]
 
 
 def stem_word(word: str) -> str:
