@@ -45,7 +45,6 @@ def answer_all(chats: Sequence[Messages], complete: Callable[[Messages], str]) -
         UserError: the model refuses a chat.
         Interrupted: the model cannot be reached.
     """
-
     failed = Event()
 
     def request(chat: Messages) -> str | BaseException:
@@ -219,7 +218,7 @@ class LocalInstruct:
                 f"{self.name} has no chat template",
                 "give the folder of an instruction-tuned checkpoint with its template",
             )
-        tokens = self._tokenizer.added_tokens_decoder.values()
+        tokens: Any = self._tokenizer.added_tokens_decoder.values()
         self._control_tokens = sorted(str(token) for token in tokens if token.special)
         self._model.generation_config = _build_greedy_config(
             self._model.generation_config.eos_token_id, self._tokenizer.eos_token_id
