@@ -212,13 +212,14 @@ class LocalInstruct:
     def __init__(self, loaded: LanguageModel) -> None:
         self.name, self._positions = loaded.name, loaded.positions
         self._model: Any = loaded.model
-        self._tokenizer: Any = loaded.tokenizer
+        tokenizer: Any = loaded.tokenizer
+        self._tokenizer = tokenizer
         if not getattr(self._tokenizer, "chat_template", None):
             raise UserError(
                 f"{self.name} has no chat template",
                 "give the folder of an instruction-tuned checkpoint with its template",
             )
-        tokens: Any = self._tokenizer.added_tokens_decoder.values()
+        tokens = tokenizer.added_tokens_decoder.values()
         self._control_tokens = sorted(str(token) for token in tokens if token.special)
         self._model.generation_config = _build_greedy_config(
             self._model.generation_config.eos_token_id, self._tokenizer.eos_token_id
