@@ -354,7 +354,7 @@ def _make_line(pair: DocumentPair, score: Score) -> dict[str, Any]:
     line: dict[str, Any] = {
         "suspicious": suspicious,
         "source": source,
-        "values": {name: float(value) for name, value in score.values.items()},
+        "values": {name: value if isinstance(value, int) else float(value) for name, value in score.values.items()},
         "warnings": list(score.warnings),
     }
     if score.gains is not None and score.offsets is not None:
