@@ -112,7 +112,7 @@ INPUTS = (
         "spans",
         _spans,
         {"found/s1-r1.xml": XML, "found/s2-r2.xml": XML},
-        ("pan_scdg.evaluation.spans", UNTRUSTED),
+        ("pan_scdg.pan.truth", UNTRUSTED),
     ),
     Target("corpus", _corpus, {"corpus.jsonl": JSON}, ("pan_scdg.pan.source_retrieval", UNTRUSTED)),
     Target(
