@@ -41,7 +41,13 @@ def test_every_pair_has_one_xml_and_one_decision(
     output = finished(pairs_input)
     decisions = records(output / "decisions.jsonl")
     assert [(d["suspicious"], d["source"]) for d in decisions] == PAIRS
-    assert set(visible(output)) == {"decisions.jsonl", "scores.jsonl", "job.json", "gains.jsonl.gz", *(f"{s}-{r}.xml" for s, r in PAIRS)}
+    assert set(visible(output)) == {
+        "decisions.jsonl",
+        "scores.jsonl",
+        "job.json",
+        "gains.jsonl.gz",
+        *(f"{s}-{r}.xml" for s, r in PAIRS),
+    }
     for (s, r), decision in by_pair(decisions).items():
         root = ET.parse(output / f"{s}-{r}.xml").getroot()
         found = [dict(f.attrib) for f in root]

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.lm.offsets import TokenLocator, read_fast_offsets, search_offsets
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings, load_profile
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.segments import build_segment_unconditional
 from pan_scdg.scdg.sequences import build_pair_unconditional
-from pan_scdg.lm.offsets import TokenLocator, read_fast_offsets, search_offsets
 
 transformers = pytest.importorskip("transformers")
 
