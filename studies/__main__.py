@@ -66,13 +66,12 @@ def prepare(data: Path | None, examples: bool, parts: tuple[str, ...], output: P
     the retention study come from multinews/.
     """
     from studies.corpora import find_data, find_examples
-    from studies.prepare import Preparation
     from studies.prepare import prepare as write
 
     if examples == (data is not None):
         raise click.UsageError("give either --data or --examples")
     folders = find_examples() if data is None else find_data(data)
-    say(write(Preparation(folders, output, **options), parts))
+    say(write(folders, output, parts, **options))
     click.echo(f"wrote {output / 'index.md'}")
 
 

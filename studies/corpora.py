@@ -61,12 +61,7 @@ class TruePair(NamedTuple):
 
 
 def read_corpora(directory: Path, notices: Notices) -> list[TruePair]:
-    """Return all pairs of a corpus, or of the corpora in subfolders, in the order of the ``pairs`` files.
-
-    Raises:
-        UserError: no corpus exists, one has no truth, a truth file is damaged, or two corpora have documents of one
-            name.
-    """
+    """Return all pairs of a corpus, or of the corpora in subfolders, in the order of the ``pairs`` files."""
     pairs = [pair for folder in _find_corpora(directory) for pair in _read_corpus(folder, notices)]
     for side in ("suspicious", "source"):
         paths: dict[str, Path] = {}
@@ -122,9 +117,6 @@ def read_clusters(directory: Path) -> Iterator[Cluster]:
 
     A line has one cluster. Articles are separated by ``|||||`` and have the word ``NEWLINE_CHAR`` where a line ended;
     the raw files of the dataset's repository have the separator after the last article, too.
-
-    Raises:
-        UserError: no such file is there, several are, or it is not readable.
     """
     names = [f"{name}{end}" for name in CLUSTER_FILES for end in ("", ".gz")]
     files = [directory / name for name in names if is_file(directory / name)]

@@ -127,11 +127,7 @@ class Outcome(NamedTuple):
 
 
 def evaluate(method: Method, splits: Sequence[Split], scores: PairScores) -> list[Outcome]:
-    """Return the outcome of a method on each split; pairs without scores are in neither part.
-
-    Raises:
-        UserError: a training part has one class alone.
-    """
+    """Return the outcome of a method on each split; pairs without scores are in neither part."""
     labels = scores.labels
     fitted = any(settings.features for settings in method.variants.values())
     scores_by: dict[float, Floats] = {}
@@ -155,15 +151,7 @@ def measure(labels: Flags, scores: Floats, threshold: float) -> dict[str, float]
 
 
 def study_pairs(prepared: Path, results: Sequence[Result], splits: Path | None, output: Path, overwrite: bool) -> None:
-    """Write the report of the study.
-
-    Args:
-        prepared: the output of ``prepare``.
-        results: results of ``run`` on its folder ``pan25``, one for each method.
-        splits: folder of the authors' split files; None: those of ``prepare``.
-        output: folder of the report.
-        overwrite: replace a former report.
-    """
+    """Write the report of the study on results of ``run`` on the folder ``pan25`` of ``prepared``, one a method."""
     check_output(output, overwrite)
     folder = prepared / "pan25"
     manifest = read_manifest(folder / MANIFEST)
@@ -214,12 +202,11 @@ def _compute_median(values: Sequence[float]) -> float:
 
 
 def make_choice_table(rows: Rows) -> Table:
-    """Return the settings chosen on the training parts, and the test parts on which a measure is undefined."""
+    """Return the settings chosen on the training parts."""
     cells: list[Row] = []
     for method, outcomes in rows:
         counted = sorted(Counter(o.parameter for o in outcomes if o.parameter is not None).items())
         thresholds = [outcome.choice.threshold for outcome in outcomes]
-        undefined = {name: sum(math.isnan(o.measures[name]) for o in outcomes) for name in PAIR_METRICS}
         cells.append(
             {
                 "Method": method.name,
@@ -227,7 +214,6 @@ def make_choice_table(rows: Rows) -> Table:
                 "Lowest threshold": min(thresholds),
                 "Median": float(np.median(thresholds)),
                 "Highest": max(thresholds),
-                "Undefined on splits": ", ".join(f"{HEADINGS[m]} {n}" for m, n in undefined.items() if n) or None,
             }
         )
     return Table("choices", "Choices on the training parts", cells, groups=[m.group for m, _ in rows])

@@ -16,8 +16,6 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,51 +42,53 @@ PAPER_TOKENIZER, BUNDLED_TOKENIZER = "Qwen3-8B-Base", "scdg-mini"
 NEWS_SEED, MAX_NEWS_PAIRS = 42, 8000
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """The data and the options of ``prepare``; what several parts need is read once."""
-
-    folders: DataFolders
-    output: Path
-    manifest: Path | None = None
-    """The authors' manifest of the PAN25 pairs; None: made here."""
-    tokenizer: Path | None = None
-    """Folder of the tokenizer that counts; None: the paper's if it is there, else a bundled one."""
-    instances: int = MAX_INSTANCES
-    seeds: int = len(SEEDS)
-    overwrite: bool = False
-    """Replace a former output of ``prepare``."""
-    notices: Notices = field(default_factory=Notices)
-
-    @cached_property
-    def corpus(self) -> list[TruePair]:
-        """Return the PAN25 pairs with their truth."""
-        return read_corpora(self.folders.pan25, self.notices)
-
-
-def prepare(options: Preparation, parts: Sequence[str] = ()) -> list[str]:
+def prepare(
+    folders: DataFolders,
+    output: Path,
+    parts: Sequence[str] = (),
+    *,
+    manifest: Path | None = None,
+    tokenizer: Path | None = None,
+    instances: int = MAX_INSTANCES,
+    seeds: int = len(SEEDS),
+    overwrite: bool = False,
+) -> list[str]:
     """Write the folders of ``parts`` (none: all whose data exists) to the output; return warnings.
 
-    The same data gives the same bytes.
+    The same data gives the same bytes. Raises UserError if data is missing or damaged.
 
-    Raises:
-        UserError: data is missing or damaged, or the manifest is of other data.
+    Args:
+        folders: the data.
+        output: a new folder, or with ``overwrite`` that of a former preparation.
+        parts: some of `PARTS`.
+        manifest: the authors' manifest of the PAN25 pairs; None: made here.
+        tokenizer: folder of the tokenizer that counts; None: the paper's if it is there, else a bundled one.
+        instances: number of pairs of the retention study.
+        seeds: number of orders of their chunks.
+        overwrite: replace a former output.
     """
-    chosen = parts or [part for part in PARTS if all(getattr(options.folders, name).is_dir() for name in READ[part])]
+    chosen = parts or [part for part in PARTS if all(getattr(folders, name).is_dir() for name in READ[part])]
     if not chosen:
-        names = ", ".join(sorted({folder.name for folder in options.folders}))
+        names = ", ".join(sorted({folder.name for folder in folders}))
         raise UserError(f"no data for any study: looked for {names}", "correct --data")
-    check_output(options.output, options.overwrite)
-    target = options.output.resolve()
+    check_output(output, overwrite)
+    notices, target = Notices(), output.resolve()
+    corpus = read_corpora(folders.pan25, notices) if {"pan25", "retention"} & {*chosen} else []
+    prepare_part: dict[str, Callable[[Path], Section]] = {
+        "pan25": lambda folder: _prepare_pan25(corpus, manifest, tokenizer, folder),
+        "pan26": lambda folder: _prepare_pan26(folders.pan26, notices, folder),
+        "multinews": lambda folder: _prepare_news(folders.multinews, folder),
+        "retention": lambda folder: _prepare_retention(corpus, folders.multinews, instances, SEEDS[:seeds], folder),
+    }
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
         staged = Path(scratch) / "staged"
-        sections = [_PREPARE[part](options, staged / part) for part in PARTS if part in chosen]
+        sections = [prepare_part[part](staged / part) for part in PARTS if part in chosen]
         write_report(staged, "Data of the studies", sections, {"parts": list(chosen)})
         if target.exists():
             shutil.rmtree(target)
         staged.rename(target)
-    return options.notices.list_warnings()
+    return notices.list_warnings()
 
 
 def write_texts(folder: Path, texts: Mapping[tuple[str, str], str]) -> None:
@@ -109,13 +109,14 @@ def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
 
 
-def _prepare_pan25(options: Preparation, folder: Path) -> Section:
-    corpus = {_name_documents(true): true for true in options.corpus}
-    if options.manifest is None:
-        records, points = _make_manifest(options)
+def _prepare_pan25(
+    true_pairs: Sequence[TruePair], manifest: Path | None, tokenizer: Path | None, folder: Path
+) -> Section:
+    corpus = {_name_documents(true): true for true in true_pairs}
+    if manifest is None:
+        records, points = _make_manifest(true_pairs, tokenizer)
     else:
-        records = _read_given_manifest(options.manifest, corpus)
-        points = [f"The pairs are those of {options.manifest.name}."]
+        records, points = _read_given_manifest(manifest, corpus), [f"The pairs are those of {manifest.name}."]
     write_records(folder / MANIFEST, records)
     pairs = read_manifest(folder / MANIFEST)
     (folder / "truth").mkdir()
@@ -153,24 +154,24 @@ def _name_documents(true: TruePair) -> Names:
     return strip_name(true.pair.suspicious.reference), strip_name(true.pair.source.reference)
 
 
-def _make_manifest(options: Preparation) -> tuple[list[dict[str, Any]], list[str]]:
+def _make_manifest(true_pairs: Sequence[TruePair], tokenizer: Path | None) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the records of the pairs that are not too long, and sentences on how they were measured."""
-    count_tokens, points = _open_tokenizer(options.tokenizer)
-    documents = {file.path: file for true in options.corpus for file in true.pair[:2]}
+    count_tokens, points = _open_tokenizer(tokenizer)
+    documents = {file.path: file for true in true_pairs for file in true.pair[:2]}
     tokens: dict[Path, int] = {}
     with Progress("counting tokens", len(documents)) as progress:
         for path, file in documents.items():
             tokens[path] = count_tokens(read_text(file))
             progress.update()
     records = []
-    for true in options.corpus:
+    for true in true_pairs:
         total = sum(tokens[file.path] for file in true.pair[:2])
         if total <= MAX_TOKENS:
             record = _make_record(true.pair_id, _name_documents(true), int(bool(true.passages)))
             records.append({**record, "total_tokens": total})
     if not records:
-        raise UserError(f"every pair has more than {MAX_TOKENS} tokens", "give shorter pairs", options.folders.pan25)
-    points.append(f"Pairs left out with more than {MAX_TOKENS:,} tokens: {len(options.corpus) - len(records)}.")
+        raise UserError(f"every pair has more than {MAX_TOKENS} tokens", "give shorter pairs")
+    points.append(f"Pairs left out with more than {MAX_TOKENS:,} tokens: {len(true_pairs) - len(records)}.")
     return records, points
 
 
@@ -217,9 +218,8 @@ def _make_record(pair_id: str, names: Names, label: int) -> dict[str, Any]:
     return {"pair_id": pair_id, "susp_file": f"{names[0]}.txt", "src_file": f"{names[1]}.txt", "doc_label": label}
 
 
-def _prepare_pan26(options: Preparation, folder: Path) -> Section:
-    data = options.folders.pan26
-    queries, qrels = read_queries(data, options.notices), read_qrels(data / "qrels.txt")
+def _prepare_pan26(data: Path, notices: Notices, folder: Path) -> Section:
+    queries, qrels = read_queries(data, notices), read_qrels(data / "qrels.txt")
     folds = make_folds([query.query_id for query in queries])
     records = ({"query_id": fold.query_id, "fold": fold.fold, "role": fold.role} for fold in folds)
     write_records(folder / "folds.jsonl", records)
@@ -238,8 +238,8 @@ def _prepare_pan26(options: Preparation, folder: Path) -> Section:
     return Section("PAN26", points=points, tables=tables)
 
 
-def _prepare_news(options: Preparation, folder: Path) -> Section:
-    articles, chosen = _choose_articles(options.folders.multinews)
+def _prepare_news(data: Path, folder: Path) -> Section:
+    articles, chosen = _choose_articles(data)
     records = [
         _make_record(f"{cluster}-{susp}-{src}", (f"{cluster}-{susp}", f"{cluster}-{src}"), 0)
         for cluster, (susp, src) in sorted(chosen.items())
@@ -276,17 +276,19 @@ def _choose_articles(folder: Path) -> tuple[dict[str, Sequence[str]], dict[str, 
     return articles, chosen
 
 
-def _prepare_retention(options: Preparation, folder: Path) -> Section:
-    pool = read_pool(options.folders.multinews)
-    instances, rejected = select_instances(options.corpus, pool, options.instances)
+def _prepare_retention(
+    corpus: Sequence[TruePair], news: Path, count: int, seeds: Sequence[int], folder: Path
+) -> Section:
+    pool = read_pool(news)
+    instances, rejected = select_instances(corpus, pool, count)
     if len(instances) < 2:
         what = f"{len(instances)} pairs meet the conditions of an instance, and intervals need two"
-        raise UserError(what, "give more pairs", options.folders.pan25)
+        raise UserError(what, "give more pairs")
     records: list[dict[str, Any]] = []
     with Progress("making contexts", len(instances)) as progress:
         for instance in instances:
             texts = {("susp", strip_name(instance.susp_file)): instance.target}
-            for context in make_contexts(instance, pool, SEEDS[: options.seeds]):
+            for context in make_contexts(instance, pool, seeds):
                 records.append(context.make_record(instance))
                 texts["src", strip_name(records[-1]["src_file"])] = context.text
             write_texts(folder, texts)
@@ -301,18 +303,10 @@ def _prepare_retention(options: Preparation, folder: Path) -> Section:
     reasons: list[Row] = [{"Pair": pair_id, "Reason": reason} for pair_id, reason in rejected.items()]
     points = [
         "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process.",
-        f"Seeds: {options.seeds} of the paper's {len(SEEDS)}. The distractors are from {len(pool)} sentences of news.",
+        f"Seeds: {len(seeds)} of the paper's {len(SEEDS)}. The distractors are from {len(pool)} sentences of news.",
     ]
     tables = [
         Table("retention", "Instances and contexts of the retention study", rows),
         Table("retention-rejected", "Candidates that were not taken", reasons, on_page=False),
     ]
     return Section("Retention", points=points, tables=tables)
-
-
-_PREPARE: dict[str, Callable[[Preparation, Path], Section]] = {
-    "pan25": _prepare_pan25,
-    "pan26": _prepare_pan26,
-    "multinews": _prepare_news,
-    "retention": _prepare_retention,
-}

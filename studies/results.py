@@ -27,8 +27,8 @@ Numbers = npt.NDArray[np.intp]
 Short = Annotated[str, Field(max_length=512)]
 Id = Annotated[Short, AfterValidator(lambda text: check_id(text, "", None))]
 MANIFEST, SCORES, GAINS, CANDIDATES = "manifest.jsonl", "scores.jsonl", "gains.jsonl.gz", "scores.jsonl.gz"
-MAX_REASONS = 5
-"""Number of names that a sentence on missing pairs shows."""
+MAX_NAMES = 5
+"""Names that a sentence on missing pairs shows."""
 
 
 @dataclass(frozen=True)
@@ -58,21 +58,12 @@ def read_manifest(path: Path) -> tuple[ManifestPair, ...]:
 
 
 def read_records(
-    path: Path,
-    kind: type[Record],
-    what: str,
-    keys: Callable[[Record], Iterable[Hashable]],
+    path: Path, kind: type[Record], what: str, keys: Callable[[Record], Iterable[Hashable]]
 ) -> tuple[Record, ...]:
-    """Return the records of a file in JSON Lines.
+    """Return the records of a file in JSON Lines, or raise UserError if one is invalid or two have an equal key.
 
-    Args:
-        path: compressed if the name ends in ``.gz``; blank lines are skipped.
-        kind: a dataclass, whose types decide what is valid; fields that it lacks are ignored.
-        what: name of one record in messages, such as ``pair``.
-        keys: return the keys of a record that no other record may have.
-
-    Raises:
-        UserError: the file is not readable, or has no record, an invalid one, or two with an equal key.
+    ``kind`` is a dataclass, whose types decide what is valid; fields that it lacks are ignored. ``what`` names a record
+    in messages.
     """
     adapter = TypeAdapter(kind)
     records: list[Record] = []
@@ -103,7 +94,6 @@ class Result:
 
     folder: Path
     job: Mapping[str, Any]
-    """Its ``job.json``."""
     name: str | None = None
     """The name that the user gave it."""
 
@@ -118,31 +108,19 @@ class Result:
 
 
 def open_result(argument: str, task: str) -> Result:
-    """Return the result of ``[NAME=]FOLDER``.
-
-    Raises:
-        UserError: the folder has no finished result of this task.
-    """
+    """Return the result of ``[NAME=]FOLDER``, or raise UserError if the folder has no finished one of this task."""
     name, path = split_name(argument)
     return Result(path, require_job(path, task), name)
 
 
 def split_name(argument: str) -> tuple[str | None, Path]:
     """Return name and path of ``[NAME=]PATH``; an existing path may contain an equals sign."""
-    name, equals, path = argument.partition("=")
-    return (
-        (name.strip(), Path(path))
-        if equals and name.strip() and not Path(argument).exists()
-        else (None, Path(argument))
-    )
+    name, _, path = argument.partition("=")
+    return (name.strip(), Path(path)) if name and path and not Path(argument).exists() else (None, Path(argument))
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a file of a result.
-
-    Raises:
-        UserError: the file is missing, or a line is not JSON.
-    """
+    """Yield the objects of a file of a result, or raise UserError if it is missing or cannot be read."""
     if not is_file(path):
         raise UserError("the file does not exist", "run again with the options that docs/studies.md names", path)
     for number, line in stream_lines(path):
@@ -176,21 +154,15 @@ class PairScores(NamedTuple):
         """Return a sentence on the pairs that are in no row, if there are any."""
         if not self.missing:
             return []
-        names = ", ".join(self.missing[:MAX_REASONS]) + (", ..." if len(self.missing) > MAX_REASONS else "")
-        total = len(self.pairs) + len(self.missing)
-        return [
-            f"{len(self.missing)} of the {total} pairs of {data} have no score in a result and are in no row: {names}."
-        ]
+        count, total = len(self.missing), len(self.pairs) + len(self.missing)
+        names = ", ".join(self.missing[:MAX_NAMES])
+        return [f"{count} of the {total} pairs of {data} have no score in a result and are in no row: {names}."]
 
 
 def read_scores(results: Sequence[Result], manifest: Sequence[ManifestPair]) -> PairScores:
-    """Return the scores of the pairs that all results have scored, in the order of the manifest.
-
-    Raises:
-        UserError: a result cannot be read, or no pair is in all of them.
-    """
+    """Return the scores of the pairs that all results have scored, in the order of the manifest."""
     by_folder = {result.folder: read_values(result.folder) for result in results}
-    scored = set.intersection(*(set(values) for values in by_folder.values())) if by_folder else set()
+    scored = set.intersection(*(set(values) for values in by_folder.values()))
     kept = [pair for pair in manifest if pair.names in scored]
     if not kept:
         raise UserError("no pair of the manifest has a score in every result", "give results of this input")

@@ -19,19 +19,17 @@ import io
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples, find_interval
 from studies.contexts import LEVELS, Span
-from studies.results import GAINS, MANIFEST, Floats, Id, Names, Result, read_lines, read_records, strip_name
+from studies.results import GAINS, MANIFEST, Floats, Names, Result, read_lines, strip_name
 from studies.tables import Row, Section, Table, check_output, write_report
 
 REUSED, NEW, NEITHER = 1, 0, -1
@@ -53,49 +51,14 @@ STYLE = {"plagiarism": ("plagiarism-labelled content", "#b2182b", "o-"), "new": 
 FIGURE, PANEL_INCHES = "retention.svg", (3.4, 2.8)
 Labels = npt.NDArray[np.int8]
 Offsets = npt.NDArray[np.int64]
-Interval = Annotated[tuple[int, int], Field(strict=False)]
-
-
-@dataclass(frozen=True)
-class ContextRecord:
-    """A context in the manifest of contexts."""
-
-    pair_id: Id
-    susp_file: Id
-    src_file: Id
-    seed: int
-    retention: float
-    selected: Interval
-    """The span of the target whose source is the evidence."""
-    reused: Annotated[tuple[Interval, ...], Field(strict=False)]
-    """All annotated spans of the target; they may overlap."""
-
-    @property
-    def names(self) -> Names:
-        """Return the names of target and context as results have them."""
-        return strip_name(self.susp_file), strip_name(self.src_file)
-
-
-class ContentMeans(NamedTuple):
-    """The mean gains of one result, averaged over the seeds of each pair."""
-
-    gains: Floats
-    """``[pairs, contents, levels]``, contents in the order of `CONTENT`."""
-    pair_ids: Sequence[str]
-    lost: Mapping[str, str]
-    """Why pairs are in no row, by their ids."""
 
 
 def label_tokens(offsets: Offsets, selected: Span, reused: Iterable[Span]) -> Labels:
     """Return the label of each token (paper, Eq. supp-retention-token-label), ``[n]``.
 
     The first that covers at least half of a token's characters decides: the selected span, the other annotated spans,
-    the text outside of all. A token without characters, such as BOS, is neither.
-
-    Args:
-        offsets: half-open intervals in characters of the target, ``[n, 2]``.
-        selected: the span whose source is the evidence.
-        reused: all annotated spans; they may overlap each other and ``selected``.
+    the text outside of all. A token without characters, such as BOS, is neither. ``offsets`` are half-open intervals in
+    characters of the target, ``[n, 2]``; spans may overlap each other.
     """
     characters = int(offsets.max(initial=0))
     starts, ends = offsets.T
@@ -121,19 +84,18 @@ def _count_before(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
 
 
-def read_contexts(path: Path) -> dict[Names, ContextRecord]:
-    """Return the contexts of a manifest by the names of target and context; raises UserError as `read_records`."""
-    records = read_records(path, ContextRecord, "context", lambda record: (record.names,))
-    return {record.names: record for record in records}
+def average_gains(folder: Path, contexts: Mapping[Names, Mapping[str, Any]]) -> tuple[Floats, dict[str, str]]:
+    """Return mean gains of reused and of new tokens, and why pairs are left out, by their ids.
 
+    As in the paper (Pair-Level Bootstrap Confidence Intervals), they are averaged over the seeds of each pair. A pair
+    of which a context was not scored, or whose target has no token of a content, is left out.
 
-def average_gains(folder: Path, contexts: Mapping[Names, ContextRecord]) -> ContentMeans:
-    """Return the mean gains of reused and of new tokens (paper, Pair-Level Bootstrap Confidence Intervals).
+    Args:
+        folder: a result with gains.
+        contexts: the records of the manifest by the names of target and context.
 
-    A pair of which a context was not scored, or whose target has no token of a content, is left out.
-
-    Raises:
-        UserError: the result has no gains, or fewer than two pairs are left.
+    Returns:
+        ``[pairs, contents, levels]`` in nats per token, contents in the order of `CONTENT`.
     """
     means: dict[tuple[str, float, int], list[float]] = {}
     lost: dict[str, str] = {}
@@ -141,15 +103,16 @@ def average_gains(folder: Path, contexts: Mapping[Names, ContextRecord]) -> Cont
         context = contexts.get((strip_name(line["suspicious"]), strip_name(line["source"])))
         if context is None:
             continue
-        gains = np.array(line["gains"], np.float64)
-        labels = label_tokens(np.array(line["offsets"], np.int64).reshape(-1, 2), context.selected, context.reused)
+        gains, offsets = np.array(line["gains"], np.float64), np.array(line["offsets"], np.int64).reshape(-1, 2)
+        labels = label_tokens(offsets, context["selected"], context["reused"])
         own = [gains[labels == label] for label in CONTENT]
         if missing := [name for name, chosen in zip(CONTENT.values(), own) if not len(chosen)]:
-            lost[context.pair_id] = f"the target has no token of {missing[0]} content"
+            lost[context["pair_id"]] = f"the target has no token of {missing[0]} content"
         else:
-            means[context.pair_id, context.retention, context.seed] = [float(chosen.mean()) for chosen in own]
-    seeds = sorted({context.seed for context in contexts.values()})
-    pair_ids = list(dict.fromkeys(context.pair_id for context in contexts.values()))
+            key = context["pair_id"], context["retention"], context["seed"]
+            means[key] = [float(chosen.mean()) for chosen in own]
+    seeds = sorted({context["seed"] for context in contexts.values()})
+    pair_ids = list(dict.fromkeys(context["pair_id"] for context in contexts.values()))
     for pair_id in pair_ids:
         if any((pair_id, level, seed) not in means for level in LEVELS for seed in seeds):
             lost.setdefault(pair_id, "a context has no gains")
@@ -158,22 +121,11 @@ def average_gains(folder: Path, contexts: Mapping[Names, ContextRecord]) -> Cont
         what = f"{len(lost)} of {len(pair_ids)} pairs have no gains of every context, which leaves too few"
         raise UserError(what, "give a result of `run --keep-gains` on the folder retention", folder)
     values = [[np.mean([means[i, level, seed] for seed in seeds], axis=0) for level in LEVELS] for i in kept]
-    return ContentMeans(np.array(values).transpose(0, 2, 1), kept, lost)
+    return np.array(values).transpose(0, 2, 1), lost
 
 
 Curves = Mapping[str, Sequence[Estimate]]
 """The mean gain at each level, by content: means of the bootstrap means and their 2.5th and 97.5th percentiles."""
-
-
-class Slopes(NamedTuple):
-    """Bootstrap means and percentile intervals of the slopes."""
-
-    plagiarism: Estimate
-    new: Estimate
-    difference: Estimate
-    """Slope of plagiarism-labelled content minus slope of new content."""
-    plagiarism_positive: float
-    """Share of resamples in which the slope of plagiarism-labelled content is above 0."""
 
 
 class MixedFit(NamedTuple):
@@ -193,7 +145,8 @@ class RetentionResults(NamedTuple):
     pairs: int
     curves: Curves
     mixed: MixedFit
-    slopes: Slopes
+    slopes: Mapping[str, Estimate | float]
+    """See `resample_slopes`."""
 
 
 def estimate_retention(gains: Floats) -> RetentionResults:
@@ -212,13 +165,14 @@ def estimate_curves(gains: Floats) -> Curves:
     return {content: [_summarise(values) for values in of] for content, of in zip(CONTENT.values(), means, strict=True)}
 
 
-def resample_slopes(gains: Floats) -> Slopes:
-    """Return the slopes of the resampled pairs."""
+def resample_slopes(gains: Floats) -> dict[str, Estimate | float]:
+    """Return bootstrap means and percentile intervals of the slopes, by the headings of the table."""
     centred = np.array(LEVELS) - np.mean(LEVELS)
     by_pair = gains @ centred / (centred @ centred)
     plagiarism, new = (draw_weights(len(gains)) @ by_pair).T
-    difference = _summarise(plagiarism - new)
-    return Slopes(_summarise(plagiarism), _summarise(new), difference, float(np.mean(plagiarism > 0)))
+    slopes = {"Plagiarism slope": plagiarism, "New slope": new, "Difference": plagiarism - new}
+    positive = float(np.mean(plagiarism > 0))
+    return {**{name: _summarise(of) for name, of in slopes.items()}, "Pr(plagiarism slope > 0)": positive}
 
 
 def _summarise(values: Floats) -> Estimate:
@@ -287,17 +241,22 @@ def study_retention(prepared: Path, results: Sequence[Result], output: Path, ove
     The results are those of ``run --keep-gains`` on the folder ``retention`` of ``prepared``.
     """
     check_output(output, overwrite)
-    contexts = read_contexts(prepared / "retention" / MANIFEST)
+    records = read_lines(prepared / "retention" / MANIFEST)
+    contexts = {(strip_name(record["susp_file"]), strip_name(record["src_file"])): record for record in records}
     names = [result.name or result.profile.need_model().name for result in results]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two results have the name {doubled[0]!r}", "give names: NAME=FOLDER")
     means = {name: average_gains(result.folder, contexts) for name, result in zip(names, results, strict=True)}
-    models = {name: estimate_retention(of.gains) for name, of in means.items()}
+    models = {name: estimate_retention(gains) for name, (gains, _) in means.items()}
     figure = draw({name: of.curves for name, of in models.items()})
     deviations = [
         "Spans of every truth file of a suspicious document count as reused.",
         "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
-        *(f"{name}, {pair_id} is left out: {why}." for name, of in means.items() for pair_id, why in of.lost.items()),
+        *(
+            f"{name}, {pair_id} is left out: {why}."
+            for name, (_, lost) in means.items()
+            for pair_id, why in lost.items()
+        ),
     ]
     sections = [
         Section("Results", list_fits(models), make_tables(models), [FIGURE]),
@@ -329,13 +288,12 @@ def make_tables(models: Models) -> list[Table]:
     mixed: list[Row] = []
     slopes: list[Row] = []
     points: list[Row] = []
-    names = ("Plagiarism slope", "New slope", "Difference", "Pr(plagiarism slope > 0)")
     for name, of in models.items():
         for slope, (value, error, p) in of.mixed.slopes.items():
             test = "one-sided" if SLOPES[slope][1] else "two-sided"
             shown = f"{p:.4f}" if p >= MIN_P else f"<{MIN_P:.4f}"
             mixed.append({"Model": name, "Slope": slope, "Estimate": value, "SE": error, "p": shown, "Test": test})
-        slopes.append({"Model": name, **dict(zip(names, of.slopes, strict=True))})
+        slopes.append({"Model": name, **of.slopes})
         points += [
             {"Model": name, "Content": content, "Retention": level, "Pairs": of.pairs, "Gain": gain}
             for content, curve in of.curves.items()

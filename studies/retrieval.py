@@ -53,7 +53,7 @@ Gains = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 class Ranking(NamedTuple):
-    """A row of the study as it was given."""
+    """A row of the study as it was given; of a TREC run, ``gains`` and ``job`` are empty."""
 
     name: str
     path: Path
@@ -61,29 +61,23 @@ class Ranking(NamedTuple):
     """The coarse score of each candidate by query, the best first."""
     gains: Gains
     """The gains that the result itself has."""
-    final: Mapping[str, list[str]]
-    """The documents of each query in the order of its run."""
+    final: Run
     job: Mapping[str, Any]
-    """``job.json``; empty for a TREC run."""
 
 
 class Candidates(NamedTuple):
-    """The candidates of one query, in coarse order."""
+    """The coarse scores of one query, the best first, and the fields of the first; the others keep their places."""
 
     coarse: Mapping[str, float]
     gains: Sequence[Mapping[str, float]]
-    """The fields of the first candidates; the others keep their places."""
 
 
 class Configuration(NamedTuple):
-    """Settings by which candidates are reranked."""
+    """A feature of `FEATURES`, the number of candidates that are reordered by it (N), and its weight."""
 
     feature: str
-    """One of `FEATURES`."""
     depth: int
-    """N, the number of candidates that are reordered."""
     weight: float
-    """Weight of the gains; that of the coarse scores is the rest."""
 
     def __str__(self) -> str:
         """Return the configuration in words."""
@@ -104,34 +98,27 @@ class GridRow(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The mean difference from the row above on the same queries."""
+    """A mean difference over queries with a 95 % bootstrap interval, and p of a paired randomisation test."""
 
     mean: Estimate
-    """With a 95 % bootstrap interval over queries."""
     p_value: float
-    """Of a two-sided paired randomisation test."""
 
 
 class RetrievalRow(NamedTuple):
-    """One row of the table."""
+    """The means of a row over all judged queries by measure, and the differences from the row above, if any."""
 
     name: str
     metrics: Mapping[str, float]
-    """Means over all judged queries, by the names of `METRICS`."""
     above: Mapping[str, Difference]
-    """Differences from the row above by measure; empty in the first row."""
 
 
 class Frozen(NamedTuple):
-    """The grid on the development queries, and its best configuration on the held-out queries."""
+    """The grid on the development queries, the best first, and coarse and reranked row there and on the hold-out."""
 
     searched_on: str
     grid: Sequence[GridRow]
-    """The best first."""
     development: Sequence[RetrievalRow]
-    """The coarse ranking and the reranked one."""
     holdout: Sequence[RetrievalRow]
-    """The same two on the hold-out."""
 
     @property
     def chosen(self) -> Configuration:
@@ -142,24 +129,17 @@ class Frozen(NamedTuple):
 def read_ranking(argument: str) -> Ranking:
     """Return the row ``[NAME=]PATH`` of a result of ``run`` or of a TREC run, or raise UserError."""
     name, path = split_name(argument)
-    run = {query: _order_as_evaluators(scored) for query, scored in read_run(find_run(path)).items()}
-    final = {query: [doc_id for doc_id, _ in of] for query, of in run.items()}
+    run = read_run(find_run(path))
     if not (path / CANDIDATES).exists():
-        by_id = {query: dict(sorted(of, key=lambda scored: (-scored[1], scored[0]))) for query, of in run.items()}
-        return Ranking(name or path.name.partition(".")[0], path, by_id, {}, final, {})
+        coarse = {query: dict(sorted(of, key=lambda scored: (-scored[1], scored[0]))) for query, of in run.items()}
+        return Ranking(name or path.name.partition(".")[0], path, coarse, {}, run, {})
     job = require_job(path, "retrieval")
     lines = sorted(read_lines(path / CANDIDATES), key=lambda line: line["coarse_rank"])
-    coarse: dict[str, dict[str, float]] = {query: {} for query in run}
+    by_query: dict[str, dict[str, float]] = {query: {} for query in run}
     for line in lines:
-        coarse.setdefault(line["query"], {})[line["document"]] = line["coarse"]
+        by_query.setdefault(line["query"], {})[line["document"]] = line["coarse"]
     gains = {(line["query"], line["document"]): line for line in lines if "mean" in line}
-    return Ranking(name or job["profile"]["name"], path, coarse, gains, final, job)
-
-
-def _order_as_evaluators(scored: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Return the documents as trec_eval does: by score in single precision, equal ones by id, the last id first."""
-    with np.errstate(over="ignore"):
-        return sorted(scored, key=lambda of: (np.float32(of[1]), of[0]), reverse=True)
+    return Ranking(name or job["profile"]["name"], path, by_query, gains, run, job)
 
 
 def pool_gains(rankings: Sequence[Ranking]) -> Gains:
@@ -300,17 +280,10 @@ def study_retrieval(
     output: Path,
     overwrite: bool,
 ) -> None:
-    """Write the report of the study.
+    """Write the report of the study on ``rows``, each ``[NAME=]PATH`` of a result or a TREC run.
 
-    Args:
-        data: folder with queries and ``qrels.txt``.
-        folds_file: the folds of the queries, of ``prepare`` or of the authors.
-        rows: ``[NAME=]PATH`` of results and TREC runs, in the order of the table.
-        more_gains: results that only add gains.
-        reranked: names of further rows to rerank, besides those whose own result has gains.
-        search_on: the row on which the grid is searched; None: the first that is reranked.
-        output: folder of the report.
-        overwrite: replace a former report.
+    Rows whose own result has gains are reranked, and those of the names ``reranked``, for which ``more_gains`` are
+    results that only add gains. The grid is searched on the row ``search_on``; None: the first that is reranked.
     """
     check_output(output, overwrite)
     qrels = read_qrels(data / "qrels.txt")
@@ -332,7 +305,7 @@ def study_retrieval(
         name = search_on or next(iter(candidates))
         frozen = choose_configuration(name, qrels, candidates[name], folds)
     runs = dict(list_runs(rankings, candidates, frozen))
-    compared = compare_rows(qrels, [(name, make_run(orders)) for name, orders in runs.items()])
+    compared = compare_rows(qrels, list(runs.items()))
     against = (
         "Against the row above: difference of means with a 95 % bootstrap interval over queries, and p of a two-sided "
         "paired randomisation test, not corrected for the number of rows"
@@ -348,15 +321,16 @@ def study_retrieval(
     sections.append(Section("Deviations from the paper", list(_list_deviations(rankings, candidates, frozen))))
     jobs = [{"row": of.name, **{key: value for key, value in of.job.items() if key != "files"}} for of in rankings]
     write_report(output, "Retrieval of sources, before and after SCDG", sections, {"results": jobs})
-    for number, (name, orders) in enumerate(runs.items(), 1):
+    for number, (name, run) in enumerate(runs.items(), 1):
         slug = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
+        orders = {query: [doc_id for doc_id, _ in of] for query, of in run.items()}
         write_run(output / "runs" / f"{number:02d}-{slug}.txt.gz", orders)
 
 
 def list_runs(
     rankings: Sequence[Ranking], candidates: Mapping[str, Mapping[str, Candidates]], frozen: Frozen | None
-) -> Iterator[tuple[str, Mapping[str, list[str]]]]:
-    """Yield the orders of each row and, below it, the reranked ones.
+) -> Iterator[tuple[str, Run]]:
+    """Yield the run of each row and, below it, the reranked ones.
 
     Candidates are reranked by the chosen configuration; by the paper's, if that is another; and as the result itself
     has them, if that is neither.
@@ -370,9 +344,10 @@ def list_runs(
         orders[f"{name} + SCDG"] = rerank_by(own, frozen.chosen)
         if frozen.chosen != PAPER:
             orders[f"{name} + SCDG, paper's configuration"] = rerank_by(own, PAPER)
-        if ranking.gains and ranking.final not in orders.values():
-            orders[f"{name} + SCDG as the profile has it"] = dict(ranking.final)
-        yield from orders.items()
+        final = {query: [doc_id for doc_id, _ in of] for query, of in ranking.final.items()}
+        if ranking.gains and final not in orders.values():
+            orders[f"{name} + SCDG as the profile has it"] = final
+        yield from ((title, make_run(of)) for title, of in orders.items())
 
 
 def _make_choice_section(frozen: Frozen) -> Section:

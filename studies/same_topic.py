@@ -55,14 +55,12 @@ class Pool(NamedTuple):
 
 
 class PooledChoice(NamedTuple):
-    """A pair is positive if its score is at least ``threshold``; measures on the training pairs."""
+    """A pair is positive if its score is at least ``threshold``; measures on all training pairs, one on PAN25."""
 
     threshold: float
     f1: float
-    """On all pairs."""
     pan25_f1: float
     accuracy: float
-    """On all pairs."""
 
 
 class TopicResult(NamedTuple):
@@ -130,13 +128,7 @@ def evaluate_topic(method: Method, pool: Pool) -> TopicResult:
 
 
 def list_topic_methods(results: Sequence[tuple[Result, Result]], pan25: PairScores, news: PairScores) -> list[Method]:
-    """Return the rows on the pooled pairs in the order of the results, those of SCDG last.
-
-    Args:
-        results: those on PAN25 and on the news of each method.
-        pan25: the scores of the first ones.
-        news: the scores of the others.
-    """
+    """Return the rows on the pooled pairs in the order of the results (on PAN25 and news), those of SCDG last."""
     lexical, statistics = [], []
     several = sum(own.profile.gains is not None for own, _ in results) > 1
     for name, (own, other) in zip(name_results([own for own, _ in results]), results, strict=True):
@@ -154,11 +146,7 @@ def list_topic_methods(results: Sequence[tuple[Result, Result]], pan25: PairScor
 def match_results(
     results: Sequence[Result], pan25: Collection[Names], news: Collection[Names]
 ) -> list[tuple[Result, Result]]:
-    """Return the results on PAN25 and on the news of each profile, told apart by their pairs.
-
-    Raises:
-        UserError: a result has pairs of neither, or a profile lacks one of them, has two, or has two models.
-    """
+    """Return the results on PAN25 and on the news of each profile, told apart by their pairs."""
     sides: dict[str, dict[str, Result]] = {}
     for result in results:
         names = read_values(result.folder).keys()

@@ -128,9 +128,7 @@ def read_splits(folder: Path, pairs: Sequence[ManifestPair]) -> list[Split]:
 def read_split(path: Path, pairs: Sequence[ManifestPair]) -> Split:
     """Return the division in a CSV file with the columns pair_id and split, ours or one of the authors.
 
-    Raises:
-        UserError: the file is not CSV, lacks a column, has other pairs than the manifest or another part than train and
-            test, or divides linked pairs.
+    Raises UserError if it is not CSV or not one of these pairs, or divides linked pairs.
     """
     parts: dict[str, str] = {}
     for number, pair_id, part in _read_rows(path):

@@ -76,12 +76,7 @@ def write_report(
 ) -> None:
     """Write the page, the tables and other files; the same tables give the same bytes.
 
-    Args:
-        output: created if it does not exist.
-        title: the heading of the page.
-        sections: the parts of the page, with all tables.
-        sources: JSON values that say what the tables are made from, for example the jobs of results.
-        files: further files by their names below ``output``.
+    ``sources`` are JSON values that say what the tables are made from, ``files`` further files by their names.
     """
     tables = {table.name: _make_json(table) for section in sections for table in section.tables}
     record = {"title": title, "tables": tables, "sources": sources, "version": pan_scdg.__version__}

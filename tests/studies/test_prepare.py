@@ -34,7 +34,6 @@ from studies.contexts import (
 )
 from studies.corpora import TruePair, find_examples, read_clusters, read_corpora
 from studies.results import ManifestPair, read_manifest
-from studies.retention import read_contexts
 from studies.splits import (
     SEEDS,
     count_classes,
@@ -117,9 +116,10 @@ def test_news_and_contexts_are_corpora_of_pairs(made: Path) -> None:
             assert read_text(document) == clusters[cluster][int(place)]
     split = read_split(made / "multinews" / "split.csv", read_manifest(made / "multinews" / "manifest.jsonl"))
     assert (len(split.train), len(split.test)) == (27, 7)
-    contexts = read_contexts(made / "retention" / "manifest.jsonl")
+    contexts = [json.loads(line) for line in (made / "retention" / "manifest.jsonl").read_text().splitlines()]
     written = read_pairs(made / "retention", Notices()).pairs
-    assert [(p.suspicious.doc_id, p.source.doc_id) for p in written] == list(contexts)
+    assert [p.suspicious.reference for p in written] == [context["susp_file"] for context in contexts]
+    assert [p.source.reference for p in written] == [context["src_file"] for context in contexts]
     assert len(contexts) == 4 * 2 * 5
     folds = read_folds(made / "pan26" / "folds.jsonl", {f"q{i:02}" for i in range(1, 16)})
     assert sum(fold.role == "holdout" for fold in folds.values()) == 3

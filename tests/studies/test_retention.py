@@ -95,18 +95,22 @@ def test_slopes_are_those_of_a_least_squares_refit_of_every_resample() -> None:
         sample = gains[rng.choice(25, size=25, replace=True)]
         refits.append(np.linalg.lstsq(make_design(25), sample.ravel(), rcond=None)[0])
     _, _, new, difference = np.array(refits).T
-    for estimate, values in ((slopes.plagiarism, new + difference), (slopes.new, new), (slopes.difference, difference)):
+    for estimate, values in (
+        (slopes["Plagiarism slope"], new + difference),
+        (slopes["New slope"], new),
+        (slopes["Difference"], difference),
+    ):
         np.testing.assert_allclose(estimate, [values.mean(), *np.percentile(values, [2.5, 97.5])], atol=1e-10)
-    assert slopes.plagiarism_positive == np.mean(new + difference > 0)
+    assert slopes["Pr(plagiarism slope > 0)"] == np.mean(new + difference > 0)
 
 
 def test_known_slopes_are_found_and_none_where_there_is_none() -> None:
     planted = estimate_retention(draw_gains(60))
-    assert planted.slopes.plagiarism.low < 0.16 < planted.slopes.plagiarism.high
-    assert planted.slopes.new.low < 0.01 < planted.slopes.new.high
+    for name, slope in (("Plagiarism slope", 0.16), ("New slope", 0.01)):
+        assert planted.slopes[name].low < slope < planted.slopes[name].high
     assert planted.mixed.slopes[DIFFERENCE][2] < 1e-4
     nothing = estimate_retention(draw_gains(60, slopes=(0.0, 0.0), seed=3))
-    assert all(estimate.low < 0 < estimate.high for estimate in nothing.slopes[:3])
+    assert all(estimate.low < 0 < estimate.high for estimate in list(nothing.slopes.values())[:3])
     assert min(p for _, _, p in nothing.mixed.slopes.values()) > 0.01
 
 
