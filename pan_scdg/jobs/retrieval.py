@@ -130,7 +130,7 @@ class RetrievalWorkers:
         """Return all models of a result by their names in the job; ``searches``: it has a first stage of its own."""
         models = {} if self.model is None else {"language_model": self.model.found}
         if self.matcher is not None:
-            models["sentence_encoder"] = self.matcher.found
+            models["sentence_encoder"] = self.matcher.model
         return models | ({"encoder": self.encoder} if searches and self.has_dense_routes else {})
 
     def identify(self, searches: bool) -> dict[str, Any]:
