@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 
 from pan_scdg.errors import UserError
+from pan_scdg.lm.model import ScoringModel
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.sequences import Offsets, TokenIds, Tokenizer
-from pan_scdg.lm.model import ScoringModel
 
 TOGETHER = 8
 AHEAD = 64

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from multiprocessing.pool import ThreadPool
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,12 +45,16 @@ def answer_all(chats: Sequence[Messages], complete: Callable[[Messages], str]) -
         UserError: the model refuses a chat.
         Interrupted: the model cannot be reached.
     """
+    failed = Event()
 
     def request(chat: Messages) -> str | BaseException:
+        if failed.is_set():
+            return ""
         try:
             return complete(chat)
-        except BaseException as e:
-            return e  # the pool would lose one that is no Exception
+        except BaseException as e:  # the pool would lose one that is no Exception
+            failed.set()
+            return e
 
     answers = []
     with ThreadPool(min(CONCURRENT_REQUESTS, len(chats) or 1)) as pool:
@@ -213,7 +218,7 @@ class LocalInstruct:
                 f"{self.name} has no chat template",
                 "give the folder of an instruction-tuned checkpoint with its template",
             )
-        tokens = self._tokenizer.added_tokens_decoder.values()
+        tokens: Any = self._tokenizer.added_tokens_decoder.values()
         self._control_tokens = sorted(str(token) for token in tokens if token.special)
         self._model.generation_config = _build_greedy_config(
             self._model.generation_config.eos_token_id, self._tokenizer.eos_token_id

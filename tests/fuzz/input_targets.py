@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from formats import CSV, JSON, LINES, TOML, XML, YAML, gzipped, npy
+from pan_scdg.jobs.compare import read_result
+from pan_scdg.retrieval.candidate_files import read_candidates
+from studies.data import news, pair_manifest, queries, splits
 from target import Target
 
-from pan_scdg.methods.vectors import find_vector_file, read_vector
-from pan_scdg.pan.truth import read_spans
 from pan_scdg.jobs import tira as tira_submission
-from pan_scdg.jobs.compare import read_result
+from pan_scdg.methods.vectors import find_vector_file, read_vector
 from pan_scdg.notices import Notices
 from pan_scdg.pan import documents, inputs, prepare, runs, source_retrieval, text_alignment, truth
+from pan_scdg.pan.truth import read_spans
 from pan_scdg.profile import load_profile
-from studies.data import news, pair_manifest, queries, splits
 from studies.retention import instances
-from pan_scdg.retrieval.candidate_files import read_candidates
 
 SETTINGS = load_profile("offline").need_retrieval()
 UNTRUSTED = "pan_scdg.pan.untrusted"

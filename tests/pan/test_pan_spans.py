@@ -81,12 +81,15 @@ def test_detection_over_an_altered_span_is_a_false_positive(tmp_path):
 @pytest.mark.parametrize(
     ("feature", "what"),
     [
-        ('<feature name="plagiarism" this_offset="1.5" this_length="2"/>', "this_offset '1.5' is not an integer"),
-        ('<feature name="plagiarism" this_offset="1" this_length=""/>', "this_length '' is not an integer"),
-        ('<feature name="plagiarism" this_offset="-1" this_length="2"/>', "this_offset -1 is negative"),
+        ('<feature name="plagiarism" this_offset="1.5" this_length="2"/>', "this_offset='1.5' is not a whole number"),
+        ('<feature name="plagiarism" this_offset="1" this_length=""/>', "this_length='' is not a whole number"),
+        ('<feature name="plagiarism" this_offset="-1" this_length="2"/>', "this_offset='-1' is not a whole number"),
         ('<feature name="plagiarism" this_offset="1" this_length="0"/>', "lengths are 0"),
-        (f'<feature name="plagiarism" this_offset="{10**15 + 1}" this_length="2"/>', "is larger than 1000000000000000"),
-        (f'<feature name="plagiarism" this_offset="{"9" * 5000}" this_length="2"/>', "9999...' is not an integer"),
+        (
+            f'<feature name="plagiarism" this_offset="{10**15 + 1}" this_length="2"/>',
+            "is not a whole number from 0 to 1000000000000000",
+        ),
+        (f'<feature name="plagiarism" this_offset="{"9" * 5000}" this_length="2"/>', "9999...' is not a whole number"),
     ],
 )
 def test_bad_numbers_name_file_and_line(tmp_path, feature, what):
