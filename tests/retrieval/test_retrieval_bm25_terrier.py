@@ -136,9 +136,7 @@ def check_engines(documents: Sequence[Document], queries: Sequence[str], folder:
     fast = open_new(bm25_impact.build_index, bm25_impact.ImpactIndex, documents, folder / "fast")
     with reference, fast:
         for query in queries:
-            check_same(
-                fast.search_sentences(query, depth=depth), reference.search_sentences(query, depth=depth), 1e-12
-            )
+            check_same(fast.search_sentences(query, depth=depth), reference.search_sentences(query, depth=depth), 1e-12)
             check_same(fast.search_full(query, depth=depth), reference.search_full(query, depth=depth), 1e-9)
 
 
