@@ -278,7 +278,7 @@ def share_sentences(cosines: Floats, words: npt.NDArray[np.integer]) -> npt.NDAr
         raise ValueError(f"cosines of shape {cosines.shape} and words of shape {words.shape} do not fit")
     if not words.sum():
         return np.full(len(cosines), 1 / len(cosines))
-    scaled = cosines / MATCH_TEMPERATURE
+    scaled = cosines.astype(np.float64) / MATCH_TEMPERATURE
     weights = np.exp(scaled - scaled.max(axis=0))
     shares: npt.NDArray[np.float64] = (weights / weights.sum(axis=0)) @ (words / words.sum())
     return shares
