@@ -42,9 +42,9 @@ class Bm25Method(SimpleMethod):
         """
         if self._statistics is None:
             raise ValueError("BM25 needs the statistics of all sources")
-        statistics, k1, b = self._statistics, self._settings.k1, self._settings.b
-        texts = ((split_tokens(pair.target), split_tokens(pair.source)) for pair in pairs)
-        return [Score({"score": compute_pair_score(query, source, statistics, k1, b)}) for query, source in texts]
+        constants = self._statistics, self._settings.k1, self._settings.b
+        tokens = ((split_tokens(pair.target), split_tokens(pair.source)) for pair in pairs)
+        return [Score({"score": compute_pair_score(target, source, *constants)}) for target, source in tokens]
 
 
 def count_statistics(texts: Iterable[str]) -> Statistics:

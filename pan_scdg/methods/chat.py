@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from multiprocessing.pool import ThreadPool
 from threading import Event
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
@@ -210,20 +210,16 @@ class LocalInstruct:
     """
 
     def __init__(self, loaded: LanguageModel) -> None:
-        self.name, self._positions = loaded.name, loaded.positions
-        self._model: Any = loaded.model
-        tokenizer: Any = loaded.tokenizer
-        self._tokenizer = tokenizer
-        if not getattr(self._tokenizer, "chat_template", None):
+        self.name, self._positions, self._model = loaded.name, loaded.positions, loaded.model
+        self._tokenizer = tokenizer = cast(Any, loaded.tokenizer)
+        if not getattr(tokenizer, "chat_template", None):
             raise UserError(
                 f"{self.name} has no chat template",
                 "give the folder of an instruction-tuned checkpoint with its template",
             )
-        tokens = tokenizer.added_tokens_decoder.values()
-        self._control_tokens = sorted(str(token) for token in tokens if token.special)
-        self._model.generation_config = _build_greedy_config(
-            self._model.generation_config.eos_token_id, self._tokenizer.eos_token_id
-        )
+        self._control_tokens = sorted(str(t) for t in tokenizer.added_tokens_decoder.values() if t.special)
+        ends = self._model.generation_config.eos_token_id
+        self._model.generation_config = _build_greedy_config(ends, tokenizer.eos_token_id)
 
     def complete(self, messages: Messages) -> str:
         """Return the most probable answer, token by token, of at most ``NEW_TOKENS`` tokens.
