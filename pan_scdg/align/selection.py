@@ -75,6 +75,9 @@ def select_pairs(
     pairs = []
     for i, target in enumerate(targets):
         own, sentences = _count_stems(target.prepared, numbers), target.counted_vectors
+        column_of = np.full(len(numbers), -1)
+        column_of[own.stems] = np.arange(len(own.stems))
+        matrix = own.spread(np.arange(len(own.stems)))
         is_counted = np.zeros(len(own.stems), np.bool_)
         is_counted[own.columns[target.prepared.counted[own.rows]]] = True
         own_runs = _hash_runs(target.prepared)
@@ -82,7 +85,9 @@ def select_pairs(
         with_run = {int(owner) for first, last in bounds for owner in owners[first:last]}
         focus = measure_focus(sentences, topics).tolist()
         for j, other in enumerate(counts):
-            _, columns, other_columns = np.intersect1d(own.stems, other.stems, assume_unique=True, return_indices=True)
+            columns = column_of[other.stems]
+            other_columns = np.flatnonzero(columns >= 0)
+            columns = columns[other_columns]
             common = is_counted[columns].sum()
             values = {
                 "match": measure_match(sentences, vectors[j]),
@@ -94,7 +99,7 @@ def select_pairs(
             missing = least - MARGIN - settings.compute_score(values)
             if missing <= 0 or (
                 missing <= settings.similarity_weight
-                and (j in with_run or _have_seed(own, columns, other, other_columns))
+                and (j in with_run or _have_seed(own, matrix[:, columns], columns, other, other_columns))
             ):
                 pairs.append((i, j))
     return pairs
@@ -123,12 +128,15 @@ def _stack_topics(sources: list[npt.NDArray[np.float32]]) -> npt.NDArray[np.floa
     return topics
 
 
-def _have_seed(first: _Counts, columns: Integers, second: _Counts, other_columns: Integers) -> bool:
+def _have_seed(
+    first: _Counts, matrix: npt.NDArray[np.float32], columns: Integers, second: _Counts, other_columns: Integers
+) -> bool:
     """Return True if a unit of one text and a unit of the other are as similar as `Comparison.find_seeds` asks.
 
     Args:
         first: a text.
-        columns: its stems that are also in the other text.
+        matrix: the frequencies in its units of the stems that are also in the other text.
+        columns: these stems.
         second: the other text.
         other_columns: the same stems there.
     """
@@ -136,11 +144,11 @@ def _have_seed(first: _Counts, columns: Integers, second: _Counts, other_columns
     total = frequencies[columns] + other_frequencies[other_columns]
     frequencies[columns] = other_frequencies[other_columns] = total
     weights = np.log((first.size + second.size) / frequencies) ** 2
-    norms = first.sum_squares(weights)
-    other_norms = second.sum_squares(np.log((first.size + second.size) / other_frequencies) ** 2)
-    matrix, other_matrix = first.spread(columns), second.spread(other_columns)
+    lengths = np.sqrt(first.sum_squares(weights))
+    other_lengths = np.sqrt(second.sum_squares(np.log((first.size + second.size) / other_frequencies) ** 2))
+    other_matrix = second.spread(other_columns)
     products = (matrix * weights[columns].astype(np.float32)) @ other_matrix.T
-    least = (SEED_COSINE - MARGIN) * np.sqrt(np.outer(norms, other_norms))
+    least = np.outer((SEED_COSINE - MARGIN) * lengths, other_lengths)
     rows, other_rows = np.nonzero((products > 0) & (products >= least))
     if not len(rows):
         return False

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import secrets
 import shutil
 import signal
@@ -9,11 +10,13 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
+from io import StringIO
 from typing import Any, Generic, TypeVar
 
 from pan_scdg import __version__
@@ -34,9 +37,12 @@ OBJECT_STORE_BYTES = 80 << 20
 """Close to Ray's minimum: tasks and results are small."""
 MAX_FOLDER_LENGTH = 24
 """Characters of the parent of Ray's folder: its sockets have names of 80, and the system allows 107."""
+MAX_MESSAGE_LENGTH = 200
 CONNECT_SECONDS = 10
+WAIT_SECONDS = 1.0
+"""During a wait of Ray no handler of a signal can end the run."""
 START_SECONDS = 60
-"""Seconds until a message says that no process has started."""
+"""Seconds until a message says that a process has not started."""
 PACKAGES = ("numpy", "torch", "transformers")
 
 
@@ -162,9 +168,7 @@ class _RayWorkers(Workers[Task, Result]):
             if calls[0] not in unfinished:
                 yield self._get(calls.popleft())
                 continue
-            with _unwrap_signals():
-                finished, _ = self._ray.wait(list(unfinished), fetch_local=False)
-            for call in finished:
+            for call in self._wait(list(unfinished)):
                 del unfinished[call]
 
     def _submit(self, remaining: Iterator[Task], calls: deque[Any], unfinished: dict[Any, Any]) -> None:
@@ -187,6 +191,12 @@ class _RayWorkers(Workers[Task, Result]):
             calls.append(actor.compute.remote(task))
             unfinished[calls[-1]] = actor
 
+    def _wait(self, calls: list[Any]) -> list[Any]:
+        """Return the calls that are finished, at least one unless `WAIT_SECONDS` have passed."""
+        with _unwrap_signals():
+            finished, _ = self._ray.wait(calls, num_returns=1, timeout=WAIT_SECONDS, fetch_local=False)
+        return list(finished)
+
     def _get(self, call: Any) -> Any:
         """Return the result of a call, or raise the exception of the task as its process raised it."""
         errors = self._ray.exceptions
@@ -196,9 +206,10 @@ class _RayWorkers(Workers[Task, Result]):
         except errors.RayTaskError as e:
             raise e.cause from e
         except errors.RayError as e:
-            reason = escape_controls(str(e).strip().splitlines()[-1])  # the exception is the last line of its text
-            if getattr(e, "actor_init_failed", False):
-                raise UserError(f"a process cannot start: {reason}", "install the same packages on all machines") from e
+            if getattr(e, "actor_init_failed", False):  # the exception is the last line of its text
+                what = f"a process cannot start: {escape_controls(str(e).strip().splitlines()[-1])}"
+                raise UserError(what, "install the same packages on all machines") from e
+            reason = escape_controls(get_first_line(e)[:MAX_MESSAGE_LENGTH])
             raise Interrupted(
                 f"a process ended {MAX_RESTARTS + 1} times, or its machine is lost ({reason}); check whether memory "
                 "was short (fewer workers need less)"
@@ -236,12 +247,12 @@ class _RayWorkers(Workers[Task, Result]):
 
     def _check_versions(self, names: list[str]) -> None:
         calls = [actor.list_versions.remote() for actor in self._actors]
-        with _unwrap_signals():
-            started, _ = self._ray.wait(calls, timeout=START_SECONDS)
-        if not started:
-            say(["waiting for a process to start; see ray status, if others use this cluster, too"])
-        expected = list_versions()
+        expected, deadline = list_versions(), time.monotonic() + START_SECONDS
         for name, call in zip(names, calls, strict=True):
+            while not self._wait([call]):
+                if time.monotonic() > deadline:
+                    say([f"waiting for a process on {name} to start; see ray status, if others use it, too"])
+                    deadline = float("inf")
             for package, number in self._get(call).items():
                 if number != expected[package]:
                     what = f"{package} is {number} on {name} and {expected[package]} here"
@@ -272,35 +283,43 @@ def _open_ray(devices: Devices) -> Iterator[Any]:
         UserError: Ray cannot be started, or the cluster does not exist.
     """
     with ExitStack() as stack:
-        variables = {"RAY_USAGE_STATS_ENABLED": "0"}
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options: dict[str, Any] = {"address": devices.address}
         if devices.is_local:
-            # only this machine reaches Ray, and of its users only those that have the token
-            variables |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-            variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+            # only this machine reaches Ray, and of its users only those that have the token; Ray reads these once
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+            if "ray" not in sys.modules and os.environ.setdefault("RAY_AUTH_MODE", "token") == "token":
+                os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
             options = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
             options |= {"num_cpus": 0, "num_gpus": 0 if devices.device == "cpu" else _count_gpus()}
             options |= {"object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": stack.enter_context(_make_folder())}
         elif devices.address != "auto":
             _check_address(str(devices.address))
-        for name in variables.keys() - os.environ.keys():
-            os.environ[name] = variables[name]
-            stack.callback(os.environ.pop, name)
-        stack.enter_context(redirect_stdout(sys.stderr))  # Ray reports there that it repeats a task
+        stack.enter_context(redirect_stdout(_Messages()))
         import ray
 
         stack.callback(ray.shutdown)
         handler = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(log_to_driver=False, logging_level="critical", **options)
-        except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as e:
-            remedy = "give TMPDIR space" if devices.is_local else "run this on one of its machines: see ray status"
+        except Exception as e:  # Ray has no common class of these errors
+            remedy = "compute on one device" if devices.is_local else "run this on one of its machines: see ray status"
             where = "on this machine" if devices.is_local else f"with the cluster {devices.address}"
             raise UserError(f"Ray cannot be used {where}: {get_first_line(e)}", remedy) from e
         finally:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, handler)  # Ray replaces it
         yield ray
+
+
+class _Messages(StringIO):
+    """Logs what Ray prints on standard output, such as that it repeats a task: the first line of each message."""
+
+    def write(self, text: str) -> int:
+        line = re.sub(r"\x1b\[\d*m", "", text).strip().partition("\n")[0]
+        if line:
+            say([f"Ray: {line[:MAX_MESSAGE_LENGTH]}"])
+        return len(text)
 
 
 @contextmanager

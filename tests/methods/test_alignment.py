@@ -8,7 +8,7 @@ import pytest
 from pan_scdg.align.locator import PassageLocator
 from pan_scdg.align.matches import COMMON_SLOPE
 from pan_scdg.align.units import prepare_text
-from pan_scdg.align.vectors import SentenceEncoder, TextCache
+from pan_scdg.align.vectors import TextCache
 from pan_scdg.methods import MethodOptions, Score, open_method
 from pan_scdg.methods.alignment import AlignmentMethod, open_locator, warn_about_texts
 from pan_scdg.models.encoder import Encoder, load_encoder
@@ -81,7 +81,9 @@ def test_only_quotations_of_a_negative_pair_are_passages(method: AlignmentMethod
 
 def test_a_positive_pair_without_common_words_has_the_sentences_that_match(method: AlignmentMethod) -> None:
     values = score(method, REWRITTEN)[0].values
-    deciding = AlignmentMethod(SETTINGS, MethodOptions(), SETTINGS.compute_score(values) - 0.01)
+    reached = SETTINGS.compute_score(values) - 0.01
+    deciding, strict = (AlignmentMethod(SETTINGS, MethodOptions(), threshold) for threshold in (reached, 9.0))
+    deciding.encoder = strict.encoder = method.encoder  # which is loaded
     (evidence,) = deciding.locate(REWRITTEN, SOURCE, values=values)
     assert REWRITTEN[evidence.begin : evidence.end].startswith("Because specialists")
     assert REWRITTEN[evidence.begin : evidence.end].endswith("every winter.")
@@ -89,7 +91,7 @@ def test_a_positive_pair_without_common_words_has_the_sentences_that_match(metho
     assert evidence.counts
     assert deciding.locate(REWRITTEN, SOURCE) == [evidence]
     # no match reaches a threshold that only the texts as wholes reach: the best one is shown
-    assert AlignmentMethod(SETTINGS, MethodOptions(), 9.0).locate(REWRITTEN, SOURCE) == [evidence]
+    assert strict.locate(REWRITTEN, SOURCE) == [evidence]
 
 
 def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
@@ -103,9 +105,8 @@ def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
     assert list(method.models) == ["embedding_model"]
 
 
-@pytest.mark.parametrize("threshold", [None, 0.4])
-def test_a_method_opens_in_another_process(method: AlignmentMethod, threshold: float | None) -> None:
-    arguments = pickle.loads(pickle.dumps((SETTINGS, MethodOptions(), threshold, Passages(encoder=NAME))))
+def test_a_method_is_opened_from_what_can_be_pickled(method: AlignmentMethod) -> None:
+    arguments = pickle.loads(pickle.dumps((SETTINGS, MethodOptions(), 0.4, Passages(encoder=NAME))))
     assert score(AlignmentMethod(*arguments), REWRITTEN) == score(method, REWRITTEN)
 
 
@@ -121,7 +122,7 @@ def test_vectors_are_in_the_order_of_the_sentences(method: AlignmentMethod) -> N
     sentences = [SOURCE[start:end] for start, end in prepare_text(SOURCE).spans.tolist()]
     # half precision, and other sentences in the batch
     alone = np.concatenate([encoder.encode([sentence]) for sentence in sentences])
-    np.testing.assert_allclose(SentenceEncoder(NAME, "cpu").encode(SOURCE).vectors, alone, atol=2e-3)
+    np.testing.assert_allclose(method.encoder.encode(SOURCE).vectors, alone, atol=2e-3)
 
 
 def test_a_cache_forgets_the_texts_that_were_used_longest_ago() -> None:
