@@ -97,7 +97,7 @@ def main(count: int, words: int) -> None:
         where = ("--input", folder / "input", "--output", folder / "result")
         run_command("run", *where, "--profile", folder / "copies.toml", "--device", "cpu")
         began = time.perf_counter()
-        run_command("report", folder / "result")
+        run_command("report", folder / "result", "--input", folder / "input")
         seconds, peak = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         path = folder / "result" / "report.html"
         page, size = path.read_text(encoding="utf-8"), path.stat().st_size / 1e6

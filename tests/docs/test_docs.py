@@ -128,8 +128,8 @@ def test_command_is_parsed_to_the_end(command: Command, monkeypatch: pytest.Monk
             called.append(self.name)
 
     monkeypatch.setattr(click.Command, "invoke", invoke)
+    monkeypatch.setattr(click.Path, "convert", lambda self, value, *_: Path(value))  # nothing exists here
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "out" / "reported").mkdir(parents=True)
     words = [word for word in shlex.split(command.text) if not re.match("[A-Z_]+=", word)]
     if words[:2] == ["docker", "run"]:
         words = ["pan-scdg", *words[words.index("pan_scdg") + 1 :]]
@@ -138,8 +138,8 @@ def test_command_is_parsed_to_the_end(command: Command, monkeypatch: pytest.Monk
     elif words[0] == "sbatch":
         assert os.access(ROOT / next(word for word in words[1:] if not word.startswith("--")), os.X_OK)
     elif words[:2] == ["python", "-m"]:
-        module = importlib.import_module(words[2] if words[2] != "studies" else "studies.__main__")
-        module.main.main(words[3:], standalone_mode=False)
+        module = importlib.import_module("studies.__main__" if words[2] == "studies" else words[2])
+        (module.cli if words[2] == "studies" else module.main).main(words[3:], standalone_mode=False)
         assert called
     elif words[0] == "pan-scdg":
         cli.main(words[1:], standalone_mode=False)
