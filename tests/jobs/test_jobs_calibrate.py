@@ -193,7 +193,8 @@ def test_n_of_character_n_grams_and_weights_are_chosen_in_one_command(
     cli: Run, pairs_input: Path, records: Records, tmp_path: Path
 ) -> None:
     texts = {p.stem: p.read_text(encoding="utf-8") for p in sorted(pairs_input.glob("s*/*.txt"))}
-    pairs = [tuple(name.removesuffix(".txt") for name in line.split()) for line in open(pairs_input / "pairs")]
+    lines = (pairs_input / "pairs").read_text().splitlines()
+    pairs = [tuple(name.removesuffix(".txt") for name in line.split()) for line in lines]
     where = ("--input", pairs_input, "--device", "cpu")
     assert cli("calibrate", *where, "--profile", "pan25-char-ngrams", "--write", tmp_path / "n.toml").code == 0
     chosen: Any = load_profile(str(tmp_path / "n.toml"))
