@@ -90,7 +90,7 @@ class PairWorkers:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what opens the method in another process."""
-        return type(self), (self.profile, self.options, self.statistics)
+        return _open_workers, (self.profile, self.options, self.statistics, self.method.fingerprint)
 
     def __call__(self, device: str) -> Callable[[PairTask], Any]:
         """Return the function that computes a task: the scores of a batch, or the passages of a pair."""
@@ -138,6 +138,20 @@ class PairWorkers:
         if isinstance(locator, PassageLocator):
             fields |= locator.identify()
         return {**fields, **({"language_model": self.model.identify()} if explains else {})}
+
+
+def _open_workers(
+    profile: Profile, options: MethodOptions, statistics: Statistics | None, fingerprint: str
+) -> PairWorkers:
+    """Open the method in another process, perhaps on another machine.
+
+    Raises:
+        UserError: its model is another one there.
+    """
+    workers = PairWorkers(profile, options, statistics)
+    if workers.method.fingerprint != fingerprint:
+        raise UserError("a machine of the cluster has another model", "install the same model on all machines")
+    return workers
 
 
 class CheckedPairs(NamedTuple):
