@@ -43,7 +43,7 @@ def on_cpu(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
     def profile(row: str) -> Path:
         name = f"pan26-{row}"
-        if 'engine = "impact"' in find_profile(name).read_text() and not any(jars.glob("terrier-assemblies*")):
+        if 'bm25 = "impact"' in find_profile(name).read_text() and not any(jars.glob("terrier-assemblies*")):
             pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")
         scored = {"scored": 1} if "qwen3" in row else {}
         return write_profile(name, tmp_path / f"{row}.toml", model=FAST, retrieval=scored)
