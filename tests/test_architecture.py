@@ -29,7 +29,7 @@ UPWARD = {
     ("profile", "pan_scdg.scdg.aggregation"): "a registry that imports nothing of the package",
     ("profile", "pan_scdg.evaluation.logistic"): "imported when weights are fitted or used",
 }
-HEAVY = set(
+HEAVY = frozenset(
     [
         "torch",
         "transformers",
