@@ -31,7 +31,7 @@ from pan_scdg.lm.packing import (
     plan_rows,
 )
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
-from pan_scdg.models.memory import CPU_ROWS, explain_too_large, is_out_of_memory
+from pan_scdg.models.devices import CPU_ROWS, explain_too_large, is_out_of_memory
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:

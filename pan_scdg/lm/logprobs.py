@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
-from pan_scdg.models.memory import explain_too_large, is_out_of_memory
+from pan_scdg.models.devices import explain_too_large, is_out_of_memory
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
