@@ -16,7 +16,7 @@ from benchmarks import corpus
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.locks import lock_folder
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import load_profile
 from pan_scdg.retrieval.catalogue import index_corpus
 

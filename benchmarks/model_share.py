@@ -41,7 +41,7 @@ from pan_scdg.lm.works import AT_ONCE, Computed, Work, share_engine
 from pan_scdg.models.config import ModelConfig
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.pan.source_retrieval import read_queries
 from pan_scdg.profile import ModelSettings, PairSettings, Profile, RetrievalSettings, load_profile
 from pan_scdg.records import DocumentPair, TextFile

@@ -38,7 +38,7 @@ from pan_scdg.evaluation.retrieval import compute_per_query
 from pan_scdg.jobs.demo import EXAMPLES, RETRIEVAL
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.profile import PairSettings, Profile, load_profile
 from pan_scdg.records import Query

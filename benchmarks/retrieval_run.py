@@ -25,7 +25,7 @@ from benchmarks import corpus
 from pan_scdg.locks import lock_folder
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import find_profile, load_profile
 from pan_scdg.retrieval.candidates import load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import index_corpus

@@ -18,7 +18,7 @@ from benchmarks.development.compose import Pair
 from benchmarks.pair_gains import ALL, QualitySet, development_set
 from benchmarks.pan13 import read_known_pairs
 from benchmarks.simple_pair_scores import best_four_sentences, four_gram_containment, minilm_cosine, tfidf_cosine
-from pan_scdg.evaluation.pairs import JudgedPairs, bootstrap_pair_differences, bootstrap_pairs, compute_pair_metrics
+from pan_scdg.evaluation.pairs import DecidedPairs, bootstrap_pair_differences, bootstrap_pairs, compute_pair_metrics
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.align.units import prepare_text
@@ -138,9 +138,9 @@ def compare_peers(items: Items, methods: Mapping[str, Floats]) -> list[str]:
     return lines
 
 
-def _make_judged(labels: Bools, scores: Floats) -> JudgedPairs:
+def _make_judged(labels: Bools, scores: Floats) -> DecidedPairs:
     keys = [(str(number), "") for number in range(len(labels))]
-    return JudgedPairs(keys, labels.tolist(), scores.tolist(), [False] * len(labels), None)
+    return DecidedPairs(keys, labels.tolist(), scores.tolist(), [False] * len(labels), None)
 
 
 @click.command(help=__doc__)

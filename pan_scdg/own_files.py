@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from pan_scdg.bounded_json import parse_json
+from pan_scdg.pan.untrusted import parse_json
 from pan_scdg.errors import UserError
 
 MB = 1 << 20

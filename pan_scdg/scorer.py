@@ -20,8 +20,9 @@ from pan_scdg.methods.gains import GainMethod, PairGains
 from pan_scdg.models.devices import choose_device
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.records import TextPair
-from pan_scdg.report.records import Report
-from pan_scdg.report.texts import make_pair_report
+from pan_scdg.report.pages import make_pair_report
+from pan_scdg.report.records import Report, TokenGains
+from pan_scdg.report.wording import describe_job
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scdg.aggregation import Floats
 
@@ -72,8 +73,11 @@ class PairResult:
         Args:
             names: of the target and of the source.
         """
-        tokens = tuple((token.start, token.end) for token in self.tokens), tuple(token.gain for token in self.tokens)
-        return make_pair_report(self.record, names, self.texts, self.passages or (), tokens, self.threshold, self.facts)
+        gains = None
+        if self.tokens:
+            spans = tuple((token.start, token.end) for token in self.tokens)
+            gains = TokenGains(spans, tuple(token.gain for token in self.tokens))
+        return make_pair_report(self.record, names, self.texts, self.passages or (), gains, self.facts)
 
     def to_html(self, names: tuple[str, str] = (TARGET, SOURCE)) -> str:
         """Return the report of this pair as an HTML page that needs no other file.
@@ -217,6 +221,12 @@ class Scorer:
         return DecisionRule(self.profile, self._workers.method.fingerprint, dtype)
 
     @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """Return the lines of a report about program, profile and models."""
+        profile = self.profile.model_dump(mode="json", exclude_none=True)
+        return describe_job({"profile": profile, "models": self._workers.identify(self._gains is not None)})
+
+    @cached_property
     def _model(self) -> ScoringModel:
         if self.profile.decide is not None:
             return self._workers.model
@@ -244,7 +254,9 @@ class Scorer:
             method.check(pair)
         computed = [None] * len(pairs) if gains is None else gains.compute_gains(pairs)
         if isinstance(method, GainMethod):
-            scores = [method.make_score(pair, one) for pair, one in zip(pairs, computed, strict=True) if one is not None]
+            scores = [
+                method.make_score(pair, one) for pair, one in zip(pairs, computed, strict=True) if one is not None
+            ]
         else:
             scores = method.score(pairs)
         return [self._describe(*row) for row in zip(pairs, scores, computed, strict=True)]
@@ -273,7 +285,7 @@ class Scorer:
             tuple(warnings),
             record,
             (pair.target, pair.source),
-            {"profile": self.profile.name, "models": self._workers.identify(self._gains is not None)},
+            self._facts,
         )
 
     def _find_passages(self, pair: TextPair, score: Score, record: Mapping[str, Any]) -> tuple[Evidence, ...] | None:
@@ -284,7 +296,7 @@ class Scorer:
         if not positive and not score.values.get(LEFT_OUT):
             return ()
         task = PassageTask(pair, score.values, positive, self._gains is not None)
-        return tuple(self._workers.find_passages(task))
+        return tuple(self._workers.find_passages(task).evidence)
 
 
 def _check_method(profile: Profile) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.evaluation.plagdet import compute_plagdet
-from pan_scdg.evaluation.spans import read_spans
+from pan_scdg.pan.truth import read_spans
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus

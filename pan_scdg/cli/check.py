@@ -8,31 +8,33 @@ import click
 from pan_scdg.cli.options import (
     FOLDER,
     GroupedCommand,
-    add_cluster_options,
+    cluster_option,
     device_option,
     load_chosen_profile,
     model_option,
     overwrite_option,
     profile_option,
     quiet_option,
-    state_option,
+    workers_option,
 )
 from pan_scdg.logs import say
 
-PLACE = click.Path(path_type=Path)
+FILE_OR_FOLDER = click.Path(path_type=Path)
 HEADINGS = {
     "Input and output": ("output", "among", "template", "gains", "strict", "overwrite"),
     "Model": ("profile", "model", "device"),
-    "Speed": ("state", "workers", "cluster"),
+    "Devices": ("workers", "cluster"),
 }
 
 
 @click.command(cls=GroupedCommand, headings=HEADINGS, short_help="Compare folders of texts, and write a report.")
-@click.argument("suspicious", type=PLACE)
-@click.argument("sources", type=PLACE, required=False)
+@click.argument("suspicious", type=FILE_OR_FOLDER)
+@click.argument("sources", type=FILE_OR_FOLDER, required=False)
 @click.option("--output", type=FOLDER, required=True, help="Folder of the results; created if it does not exist.")
 @click.option("--among", is_flag=True, help="Compare the SUSPICIOUS texts with each other; there are no SOURCES.")
-@click.option("--template", type=PLACE, help="Text that all authors received, such as the questions; it is excluded.")
+@click.option(
+    "--template", type=FILE_OR_FOLDER, help="Text that all authors received, such as the questions; it is excluded."
+)
 @click.option(
     "--gains/--no-gains",
     default=True,
@@ -42,8 +44,8 @@ HEADINGS = {
 @profile_option
 @model_option
 @device_option
-@add_cluster_options
-@state_option
+@workers_option
+@cluster_option
 @click.option("--strict", is_flag=True, help="Treat warnings about the texts as errors.")
 @overwrite_option
 @quiet_option
@@ -67,18 +69,16 @@ def check(
       pan-scdg check essays/ sources/ --output out
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
-    from pan_scdg.jobs.check.job import CheckRequest, check_texts
-    from pan_scdg.jobs.requests import Computing
-    from pan_scdg.models.fit import choose_device
+    from pan_scdg.jobs.check import CheckOptions, check_texts
+    from pan_scdg.models.devices import choose_device
 
     if among == (sources is not None):
         raise click.UsageError("give SOURCES, or --among" if sources is None else "--among takes no SOURCES")
     inputs = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--template": template, "--model": rest["model"]}
-    check_folders(output, rest["state"], inputs | {"--profile": find_profile_file(profile)})
+    check_folders(output, inputs | {"--profile": find_profile_file(profile)})
     chosen = load_chosen_profile(profile)
-    computing = Computing(choose_device(chosen, device), rest["model"], cluster=rest["cluster"], state=rest["state"])
-    request = CheckRequest(suspicious, sources, output, template, rest["gains"], rest["overwrite"], rest["strict"])
-    table, lines = check_texts(chosen, request, computing)
+    options = CheckOptions(suspicious, sources, output, template, device=choose_device(chosen, device), **rest)
+    table, lines = check_texts(chosen, options)
     say(lines[:-1])
     click.echo(table, nl=False)
     say(lines[-1:])

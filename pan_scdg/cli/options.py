@@ -59,8 +59,6 @@ vectors_option = click.option(
 )
 
 
-
-
 def parse_address(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """Return the address of a Ray cluster, or raise BadParameter."""
     if value is not None and value not in ("local", "auto") and not re.fullmatch(r"[\w.-]+:\d{1,5}", value):

@@ -143,7 +143,9 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
 
 @click.command(short_help="Make the page of a result.")
 @click.argument("output", type=FOLDER)
-@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of the result, whose texts are shown.")
+@click.option(
+    "--input", "directory", type=FOLDER, required=True, help="Input folder of the result, whose texts are shown."
+)
 @quiet_option
 def report(output: Path, directory: Path) -> None:
     """Make OUTPUT/report.html of the result of `run` in OUTPUT, without computing anything.

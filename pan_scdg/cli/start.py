@@ -8,7 +8,7 @@ import click
 from pan_scdg.cli.options import FILE, FOLDER, device_option, json_option, quiet_option
 
 MAIN_PROFILES = ("offline", "pan25-qwen3-0.6b", "pan25-qwen3-8b", "pan25-containment", "pan26-qwen3-8b")
-"""The profiles that most users need: the default, pairs on a small and on a large GPU, a simple method, and retrieval."""
+"""The profiles that most users need: the default, pairs on a small and a large GPU, a simple method, and retrieval."""
 
 
 @click.command(short_help="List the bundled profiles.")

@@ -2,23 +2,15 @@
 
 import shlex
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pan_scdg.cli.options import quiet_option
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-
-manifest_option = click.option(
-    "--manifest",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("tira.yml"),
-    show_default=True,
-    help="File that lists the submissions.",
-)
-build_option = click.option("--build-args", help='Arguments of docker build, such as "--build-arg BASE_IMAGE=NAME".')
-name_argument = click.argument("name", required=False)
 
 
 @click.group(short_help="Test and make submissions to TIRA.")
@@ -31,11 +23,18 @@ def tira() -> None:
     """
 
 
+def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments and options of both commands."""
+    path = click.Path(path_type=Path, dir_okay=False)
+    command = click.option("--build-args", help='Arguments of docker build: "--build-arg BASE_IMAGE=NAME".')(command)
+    command = click.option(
+        "--manifest", type=path, default="tira.yml", show_default=True, help="File that lists the submissions."
+    )(command)
+    return click.argument("name", required=False)(quiet_option(command))
+
+
 @tira.command("dry-run", short_help="Test a submission without uploading it.")
-@name_argument
-@manifest_option
-@build_option
-@quiet_option
+@add_options
 def dry_run(name: str | None, manifest: Path, build_args: str | None) -> None:
     """Build the image, run it on the data set of the submission NAME and check the output; upload nothing.
 
@@ -45,14 +44,11 @@ def dry_run(name: str | None, manifest: Path, build_args: str | None) -> None:
     Example:
       pan-scdg tira dry-run pan25-offline
     """
-    call_client(name, manifest, build_args, True)
+    call_client(name, manifest, build_args, dry_run=True)
 
 
 @tira.command(short_help="Test a submission and upload it.")
-@name_argument
-@manifest_option
-@build_option
-@quiet_option
+@add_options
 def submit(name: str | None, manifest: Path, build_args: str | None) -> None:
     """Test the submission NAME and upload it; needs a login (tira-cli login) and a clean git work tree.
 
@@ -62,11 +58,11 @@ def submit(name: str | None, manifest: Path, build_args: str | None) -> None:
     Example:
       pan-scdg tira submit pan25-offline
     """
-    call_client(name, manifest, build_args, False)
+    call_client(name, manifest, build_args, dry_run=False)
 
 
-def call_client(name: str | None, manifest: Path, build_args: str | None, dry: bool) -> None:
-    """Print the command line of tira-cli and run it."""
+def call_client(name: str | None, manifest: Path, build_args: str | None, *, dry_run: bool) -> None:
+    """Print the command line of tira-cli and run it; without a name, list the submissions."""
     from pan_scdg.jobs.tira import choose_submission, make_call, read_manifest
 
     submissions = read_manifest(manifest)
@@ -74,7 +70,8 @@ def call_client(name: str | None, manifest: Path, build_args: str | None, dry: b
         for key, entry in submissions.items():
             click.echo(f"{key:20} {entry.task}, profile {entry.profile}")
         return
-    words = make_call(choose_submission(submissions, name, manifest), manifest.resolve().parent, dry, build_args)
+    entry = choose_submission(submissions, name, manifest)
+    words = make_call(entry, manifest.resolve().parent, dry_run, build_args)
     say([shlex.join(words)])
     code = subprocess.run(words, check=False).returncode
     if code:

@@ -1,19 +1,18 @@
 """Measure pair decisions (paper, Evaluation Metrics): F1 and seven other measures."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.evaluation.resampling import RESAMPLES, SEED, Floats, Intervals, draw_resamples, find_interval
-from pan_scdg.profile import Calibration
 
 Flags = npt.NDArray[np.bool_]
 PAIR_METRICS = ("precision", "recall", "f1", "fpr", "balanced_accuracy", "mcc", "auroc", "average_precision")
 
 
-class JudgedPairs(NamedTuple):
+class DecidedPairs(NamedTuple):
     """Pairs with their truth, and their scores and decisions in a result, in one order."""
 
     keys: Sequence[tuple[str, str]]
@@ -30,7 +29,7 @@ class JudgedPairs(NamedTuple):
 
 
 def compute_pair_metrics(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions: npt.ArrayLike) -> dict[str, float]:
-    """Return the eight measures of ``PAIR_METRICS``, by scikit-learn.
+    """Return the eight measures of ``PAIR_METRICS``, as scikit-learn computes them.
 
     Args:
         labels: 0 or 1 (or bool) for each pair, 1 for reuse; shape ``[pairs]``.
@@ -39,30 +38,12 @@ def compute_pair_metrics(labels: npt.ArrayLike, scores: npt.ArrayLike, decisions
 
     Returns:
         Name -> value; nan where a measure is undefined (a class is missing, nothing is decided positive).
+
+    Raises:
+        ValueError: the lengths differ, or a score is not finite.
     """
-    true, decided = np.asarray(labels, dtype=np.bool_), np.asarray(decisions, dtype=np.bool_)
-    values = np.asarray(scores, dtype=np.float64)
-    tp, fp = int(np.sum(true & decided)), int(np.sum(~true & decided))
-    fn, tn = int(np.sum(true & ~decided)), int(np.sum(~true & ~decided))
-    return {
-        "precision": _apply_sklearn("precision_score", true, decided, tp + fp > 0),
-        "recall": _apply_sklearn("recall_score", true, decided, tp + fn > 0),
-        "f1": _apply_sklearn("f1_score", true, decided, tp + fp + fn > 0),
-        # scikit-learn has no false-positive rate.
-        "fpr": fp / (fp + tn) if fp + tn else float("nan"),
-        "balanced_accuracy": _apply_sklearn("balanced_accuracy_score", true, decided, min(tp + fn, fp + tn) > 0),
-        "mcc": _apply_sklearn("matthews_corrcoef", true, decided, min(tp + fp, tp + fn, tn + fp, tn + fn) > 0),
-        "auroc": _apply_sklearn("roc_auc_score", true, values, min(tp + fn, fp + tn) > 0),
-        "average_precision": _apply_sklearn("average_precision_score", true, values, tp + fn > 0),
-    }
-
-
-def _apply_sklearn(function: str, true: npt.NDArray[np.bool_], predicted: npt.NDArray[Any], defined: bool) -> float:
-    if not defined:
-        return float("nan")
-    import sklearn.metrics
-
-    return float(getattr(sklearn.metrics, function)(true, predicted))
+    once = np.ones((1, np.size(np.asarray(labels))))
+    return {name: float(v[0]) for name, v in compute_weighted_metrics(labels, scores, decisions, once).items()}
 
 
 def bootstrap_pairs(
@@ -81,7 +62,7 @@ def bootstrap_pairs(
     return _collect([compute_weighted_metrics(labels, scores, decisions, counts) for counts in draws])
 
 
-def bootstrap_pair_differences(first: JudgedPairs, other: JudgedPairs) -> Intervals:
+def bootstrap_pair_differences(first: DecidedPairs, other: DecidedPairs) -> Intervals:
     """Return the paired 95 % interval of each measure of ``other`` minus that of ``first``.
 
     Both are measured on the same resamples, so that the difficulty of the pairs cancels.
@@ -93,8 +74,8 @@ def bootstrap_pair_differences(first: JudgedPairs, other: JudgedPairs) -> Interv
         raise ValueError("the results are not of the same pairs")
     blocks = []
     for counts in draw_resamples(len(first.labels), RESAMPLES, SEED, first.groups):
-        base, found = (compute_weighted_metrics(p.labels, p.scores, p.decisions, counts) for p in (first, other))
-        blocks.append({name: values - base[name] for name, values in found.items()})
+        base, changed = (compute_weighted_metrics(p.labels, p.scores, p.decisions, counts) for p in (first, other))
+        blocks.append({name: values - base[name] for name, values in changed.items()})
     return _collect(blocks)
 
 
@@ -108,11 +89,13 @@ def compute_weighted_metrics(
 ) -> dict[str, Floats]:
     """Return every measure of ``PAIR_METRICS``, shape ``[resamples]``, nan if undefined.
 
-    The first three arguments are those of `compute_pair_metrics`; ``counts`` holds how often each resample holds each
-    pair, shape ``[resamples, pairs]``.
+    The first three arguments are those of `compute_pair_metrics`; ``counts`` says how often each resample contains
+    each pair, shape ``[resamples, pairs]``.
     """
     true, decided = np.asarray(labels, dtype=np.bool_), np.asarray(decisions, dtype=np.bool_)
     values = np.asarray(scores, dtype=np.float64)
+    if not true.shape == decided.shape == values.shape or not np.isfinite(values).all():
+        raise ValueError("labels, finite scores and decisions must have the same length")
     with np.errstate(divide="ignore", invalid="ignore"):
         return {**_measure_decisions(true, decided, counts), **_measure_scores(true, values, counts)}
 
@@ -134,6 +117,8 @@ def _measure_decisions(labels: Flags, decisions: Flags, counts: Floats) -> dict[
 
 def _measure_scores(labels: Flags, scores: Floats, counts: Floats) -> dict[str, Floats]:
     """Return area under the ROC curve (ties count one half) and average precision (steps, no interpolation)."""
+    if not len(scores):
+        return dict.fromkeys(PAIR_METRICS[-2:], np.full(len(counts), np.nan))
     order = np.argsort(-scores, kind="stable")
     # One column per distinct score, the highest first: pairs with equal scores enter together.
     first = np.flatnonzero(np.diff(scores[order], prepend=np.inf))
@@ -148,15 +133,3 @@ def _measure_scores(labels: Flags, scores: Floats, counts: Floats) -> dict[str, 
         "auroc": won / (positives * negatives),
         "average_precision": (positive * precision).sum(axis=1) / positives,
     }
-
-
-def describe_calibration(calibration: Calibration | None, digest: str) -> str | None:
-    """Return a warning if the evaluated data (its digest) chose this profile's parameter and threshold, else None."""
-    if calibration is None or calibration.digest != digest:
-        return None
-    negatives = calibration.pairs - calibration.positives
-    return (
-        f"q or w and the threshold of this profile were chosen on these very {calibration.pairs} pairs "
-        f"({calibration.positives} positive, {negatives} negative): the figures say how well it fits, "
-        "not how well it does on new pairs"
-    )

@@ -207,7 +207,7 @@ def _find_range(values: Sequence[Values]) -> CalibrationRange | None:
 
 
 def _write_choice(document: tomlkit.TOMLDocument, chosen: Calibrated) -> None:
-    """Write a choice into the tables of its method and ``[decide]``; what is not chosen keeps its place and comments."""
+    """Write a choice into the tables of its method and ``[decide]``; the rest keeps its place and comments."""
     method: Any = document[chosen.decide.method.replace("-", "_")]
     fields = chosen.settings.model_dump(
         mode="json", include={*chosen.settings.parameters, "weights"}, exclude_none=True

@@ -1,21 +1,17 @@
-"""``evaluate``: compare the results in output directories with the truth, alone or side by side."""
+"""``evaluate``: compare the results in output folders with the truth, alone or side by side."""
 
-import json
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue, ValidationError
-
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import (
-    JudgedPairs,
+    DecidedPairs,
     bootstrap_pair_differences,
     bootstrap_pairs,
     compute_pair_metrics,
-    describe_calibration,
 )
 from pan_scdg.evaluation.plagdet import compute_plagdet
 from pan_scdg.evaluation.plots import write_plots
@@ -27,22 +23,21 @@ from pan_scdg.evaluation.retrieval import (
     compute_per_query,
     compute_retrieval_metrics,
 )
-from pan_scdg.evaluation.spans import read_span_files, read_spans
-from pan_scdg.jobs.output.mark import Mark, read_mark
-from pan_scdg.jobs.pairs.results import DECISIONS
+from pan_scdg.jobs.result import read_job
 from pan_scdg.notices import Notices
-from pan_scdg.own_files import MARK
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.inputs import detect_task, hash_input
-from pan_scdg.pan.runs import read_run
+from pan_scdg.pan.runs import RUN_NAMES, read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.pan.truth import find_truth, list_truth_files, read_truth
-from pan_scdg.profile import Calibration
+from pan_scdg.pan.truth import TAG, find_truth, list_truth_files, read_span_files, read_spans, read_truth
 from pan_scdg.progress import format_count
+from pan_scdg.records import DocumentPair, Span
 
-OF_SCORES = ("auroc", "average_precision")
-"""Measures of pairs that need no decision."""
+DECISIONS = "decisions.jsonl"
+DETECTED = "detected-plagiarism"
+SCORE_MEASURES = ("auroc", "average_precision")
+"""Measures of pairs that need scores and no decision; all others need decisions and no score."""
 UNDECIDED = (
     "none decided: the scores are of another model than the threshold, so that only measures of scores are given"
 )
@@ -53,11 +48,11 @@ class Evaluation:
     """The measures of one result, and the items that they are computed from."""
 
     output: Path
-    head: tuple[str, ...]
+    notes: tuple[str, ...]
     figures: Mapping[str, float]
     intervals: Intervals
     """95 % bootstrap intervals; some figures have none."""
-    pairs: JudgedPairs | None = None
+    pairs: DecidedPairs | None = None
     queries: Mapping[str, Mapping[str, float]] | None = None
     """Measure -> query -> value."""
 
@@ -70,86 +65,9 @@ class Evaluation:
         """Return its part of the JSON object that ``--json`` prints."""
         return {
             "output": str(self.output),
-            "notes": list(self.head),
+            "notes": list(self.notes),
             "measures": {name: _record(estimate) for name, estimate in self.estimates.items()},
         }
-
-
-def evaluate(directory: Path, output: Path, truth: Path | None) -> Evaluation:
-    """Evaluate one result; a result of a part of the input is compared with the truth of that part.
-
-    Args:
-        directory: the input of ``run``.
-        output: the output directory of ``run``, or its result file.
-        truth: qrels file, or folder of truth XML; None: looked for in ``directory``.
-
-    Raises:
-        UserError: results or truth are missing or malformed.
-    """
-    if detect_task(directory) == "pairs":
-        return evaluate_pairs(directory, output, truth)
-    return evaluate_retrieval(directory, output, truth)
-
-
-def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluation:
-    """Evaluate pair decisions by scikit-learn's metrics and detections by plagdet."""
-    found = truth or find_truth(directory)
-    if found is None:
-        raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
-    mark = read_mark(output)  # None if a decisions.jsonl is given by itself
-    partial = None if mark is None else mark.partial
-    pairs = read_pairs(directory, Notices()).pairs
-    pairs = pairs if partial is None else pairs[: partial.done]
-    passages = read_truth(found, pairs)
-    decisions = {(d["suspicious"], d["source"]): d for d in read_decisions(_find_result(output, DECISIONS))}
-    keys = [(p.suspicious.doc_id, p.source.doc_id) for p in pairs]
-    if missing := [k for k in keys if k not in decisions]:
-        raise UserError(f"no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output)
-    known = [decisions[k] for k in keys]
-    judged = JudgedPairs(
-        keys,
-        [bool(passages[k]) for k in keys],
-        _read_scores(known),
-        [d["decision"] is True for d in known],
-        next((d["threshold"] for d in known if d.get("threshold") is not None), None),
-    )
-    undecided = any(d["decision"] is None for d in known)
-    figures = compute_pair_metrics(judged.labels, judged.scores, judged.decisions)
-    if undecided:
-        figures = {name: figures[name] for name in OF_SCORES}
-    intervals = bootstrap_pairs(judged.labels, judged.scores, judged.decisions, groups=judged.groups)
-    decided = UNDECIDED if undecided else f"{sum(judged.decisions)} decided positive"
-    head = f"{format_count(len(keys), 'pair')}, {sum(judged.labels)} positive, {decided}"
-    if not undecided:
-        figures |= _evaluate_passages(found, output, None if partial is None else set(keys))
-    warning = None if partial is None else partial.format_warning()
-    notes = filter(None, [warning, _note_calibration(directory, output, mark)])
-    return Evaluation(output, (head, *notes), figures, intervals, pairs=judged)
-
-
-def _evaluate_passages(truth: Path, output: Path, part: Container[tuple[str, str | None]] | None) -> dict[str, float]:
-    """Return the measures of the detections, restricted to a part of the pairs if there is one."""
-    true = read_span_files(sorted(chain.from_iterable(list_truth_files(truth).values())), "plagiarism")
-    if part is not None:
-        true = [span for span in true if (span.suspicious, span.source) in part]
-    spans = compute_plagdet(true, read_spans(output, "detected-plagiarism"))
-    return {**spans._asdict(), "plagdet_score": spans.score}
-
-
-def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Evaluation:
-    """Evaluate a run with qrels by ir_measures and by TIRA's own rule."""
-    found = truth or directory / "qrels.txt"
-    if not found.is_file():
-        raise UserError("the qrels are missing", "give the file with --truth", found)
-    qrels, mark = read_qrels(found), read_mark(output)
-    if (partial := None if mark is None else mark.partial) is not None:
-        done = {query.query_id for query in read_queries(directory, Notices())[: partial.done]}
-        qrels = {query_id: judged for query_id, judged in qrels.items() if query_id in done}
-    run = read_run(_find_result(output, "run.txt", "run.txt.gz"))
-    queries = compute_per_query(qrels, run)
-    limited = () if partial is None else (partial.format_warning(),)
-    head = (f"{format_count(len(qrels), 'query')} with judgments", *limited)
-    return Evaluation(output, head, compute_retrieval_metrics(qrels, run), bootstrap_queries(queries), queries=queries)
 
 
 @dataclass(frozen=True)
@@ -163,26 +81,23 @@ class SideBySide:
     def report(self) -> str:
         """Return a table of measures: with intervals, or with a column for each result and each difference."""
         if len(self.results) == 1:
-            (only,) = self.results
-            alone = [{"measure": name, "value": estimate} for name, estimate in only.estimates.items()]
-            return "\n".join([*only.head, format_table(alone, ["measure", "value"])])
-        names = dict.fromkeys(name for result in self.results for name in result.figures)
-        columns = [str(number) for number in range(1, len(self.results) + 1)]
-        head = [f"{column}: {result.output}: {'; '.join(result.head)}" for column, result in zip(columns, self.results)]
+            (result,) = self.results
+            rows: list[dict[str, object]] = [{"measure": n, "value": v} for n, v in result.estimates.items()]
+            return "\n".join([*result.notes, format_table(rows, ["measure", "value"])])
+        numbers = [str(number) for number in range(1, len(self.results) + 1)]
+        columns = ["measure", *numbers, *(f"{number} - 1" for number in numbers[1:])]
         rows = []
-        for name in names:
-            values = {c: r.figures.get(name) for c, r in zip(columns, self.results)}
-            found = {f"{c} - 1": d.get(name) for c, d in zip(columns[1:], self.differences)}
-            rows.append({"measure": name, **values, **found})
-        return "\n".join([*head, format_table(rows, ["measure", *columns, *(f"{c} - 1" for c in columns[1:])])])
+        for name in dict.fromkeys(name for result in self.results for name in result.figures):
+            values = [result.figures.get(name) for result in self.results]
+            rows.append(dict(zip(columns, [name, *values, *(d.get(name) for d in self.differences)], strict=True)))
+        head = [f"{n}: {result.output}: {'; '.join(result.notes)}" for n, result in zip(numbers, self.results)]
+        return "\n".join([*head, format_table(rows, columns)])
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object that ``--json`` prints."""
         return {
             "results": [result.to_json() for result in self.results],
-            "differences_from_first": [
-                {name: _record(estimate) for name, estimate in found.items()} for found in self.differences
-            ],
+            "differences_from_first": [{n: _record(e) for n, e in values.items()} for values in self.differences],
         }
 
 
@@ -196,6 +111,120 @@ def evaluate_side_by_side(directory: Path, outputs: Sequence[Path], truth: Path 
     return SideBySide(results, [_compare(results[0], other) for other in results[1:]])
 
 
+def evaluate(directory: Path, output: Path, truth: Path | None) -> Evaluation:
+    """Evaluate one result; a result of a part of the input is compared with the truth of that part.
+
+    Args:
+        directory: the input of ``run``.
+        output: the output folder of ``run``, its result file, or a folder with the detections of another system.
+        truth: qrels file, or folder of truth XML; None: looked for in ``directory``.
+
+    Raises:
+        UserError: results or truth are missing or malformed.
+    """
+    if detect_task(directory) == "pairs":
+        return evaluate_pairs(directory, output, truth)
+    return evaluate_retrieval(directory, output, truth)
+
+
+def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluation:
+    """Evaluate pair decisions by F1 and other measures, and detections by plagdet."""
+    truth = truth or find_truth(directory)
+    if truth is None:
+        raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
+    corpus, job = read_pairs(directory, Notices()), _read_job(output)
+    pairs = corpus.pairs[: job.get("limit")]
+    keys = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in pairs]
+    passages = read_truth(truth, pairs)
+    records = _read_records(output, pairs)
+    decided = DecidedPairs(
+        keys,
+        [bool(passages[key]) for key in keys],
+        _list_scores(records),
+        [record["decision"] is True for record in records],
+        next((record["threshold"] for record in records if record.get("threshold") is not None), None),
+    )
+    labels, scores, decisions = decided.labels, decided.scores, decided.decisions
+    figures = compute_pair_metrics(labels, scores, decisions)
+    intervals = bootstrap_pairs(labels, scores, decisions, groups=decided.groups)
+    positive = f"{sum(decisions)} decided positive"
+    if any(record["decision"] is None for record in records):
+        positive, figures = UNDECIDED, {name: figures[name] for name in SCORE_MEASURES}
+    else:
+        if not any("score" in record for record in records):
+            figures = {name: value for name, value in figures.items() if name not in SCORE_MEASURES}
+        figures |= _measure_passages(truth, output, set(keys) if len(pairs) < len(corpus.pairs) else None)
+    notes = [f"{format_count(len(keys), 'pair')}, {sum(labels)} positive, {positive}"]
+    notes += [f"warning: {job['partial']}"] if job.get("partial") else []
+    notes += _warn_about_calibration(job, directory)
+    return Evaluation(output, tuple(notes), figures, intervals, pairs=decided)
+
+
+def _read_records(output: Path, pairs: Sequence[DocumentPair]) -> list[dict[str, Any]]:
+    """Return the decision about each pair; of another system, which wrote detections alone, without a score."""
+    if output.is_dir() and not (output / DECISIONS).exists() and (spans := read_spans(output, DETECTED)):
+        detected = {(span.suspicious, span.source) for span in spans}
+        references = [(p.suspicious.reference, p.source.reference) for p in pairs]
+        return [
+            {"decision": (one.replace(".txt", ""), other.replace(".txt", "")) in detected} for one, other in references
+        ]
+    records = {(r["suspicious"], r["source"]): r for r in read_decisions(_find_result(output, (DECISIONS,)))}
+    keys = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in pairs]
+    if missing := [key for key in keys if key not in records]:
+        raise UserError(f"no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output)
+    return [records[key] for key in keys]
+
+
+def _list_scores(records: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the scores; a pair that was not scored (null) is put below all others."""
+    scores = [record.get("score") for record in records]
+    below_all = min((score for score in scores if score is not None), default=0.0) - 1.0
+    return [float(below_all if score is None else score) for score in scores]
+
+
+def _measure_passages(truth: Path, output: Path, part: Container[tuple[str, str | None]] | None) -> dict[str, float]:
+    """Return the measures of the detections, restricted to a part of the pairs if there is one."""
+    true: list[Span] = read_span_files(sorted(chain.from_iterable(list_truth_files(truth).values())), TAG)
+    if part is not None:
+        true = [span for span in true if (span.suspicious, span.source) in part]
+    plagdet = compute_plagdet(true, read_spans(output, DETECTED))
+    return {**plagdet._asdict(), "plagdet_score": plagdet.score}
+
+
+def _warn_about_calibration(job: Mapping[str, Any], directory: Path) -> list[str]:
+    """Return a warning if the evaluated pairs are those that the threshold was chosen on."""
+    decide = job.get("profile", {}).get("decide") or {}
+    calibration = decide.get("calibration")
+    if not calibration or calibration["digest"] != hash_input(directory, "pairs"):
+        return []
+    pairs, positives = calibration["pairs"], calibration["positives"]
+    return [
+        f"the parameters and the threshold of this profile were chosen on these very {pairs} pairs "
+        f"({positives} positive, {pairs - positives} negative): the figures say how well it fits, "
+        "not how well it does on new pairs"
+    ]
+
+
+def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Evaluation:
+    """Evaluate a run with qrels by ir_measures and by TIRA's own rule."""
+    truth = truth or directory / "qrels.txt"
+    if not truth.is_file():
+        raise UserError("the qrels are missing", "give the file with --truth", truth)
+    qrels, job = read_qrels(truth), _read_job(output)
+    if job.get("limit") is not None:
+        done = {query.query_id for query in read_queries(directory, Notices())[: job["limit"]]}
+        qrels = {query_id: grades for query_id, grades in qrels.items() if query_id in done}
+    run = read_run(_find_result(output, RUN_NAMES))
+    if qrels and not qrels.keys() & run.keys():
+        what = f"no query of the qrels ({next(iter(qrels))!r}, ...) is in the run ({next(iter(run))!r}, ...)"
+        raise UserError(what, "give the qrels of this input", truth)
+    queries = compute_per_query(qrels, run)
+    notes = [f"{format_count(len(qrels), 'query')} with judgments"]
+    notes += [f"warning: {job['partial']}"] if job.get("partial") else []
+    figures = compute_retrieval_metrics(qrels, run)
+    return Evaluation(output, tuple(notes), figures, bootstrap_queries(queries), queries=queries)
+
+
 def plot_pairs(folder: Path, results: Sequence[Evaluation]) -> list[Path]:
     """Draw the evaluated pairs of the results into ``folder``; return the files.
 
@@ -205,7 +234,7 @@ def plot_pairs(folder: Path, results: Sequence[Evaluation]) -> list[Path]:
     pairs = {str(result.output): result.pairs for result in results if result.pairs is not None}
     if len(pairs) < len(results):
         raise UserError("plots are made for document pairs only", "leave out --plots, or give each output once")
-    if any(len(set(of.labels)) < 2 for of in pairs.values()):
+    if any(len(set(decided.labels)) < 2 for decided in pairs.values()):
         raise UserError("all pairs have the same label", "leave out --plots")
     return write_plots(folder, pairs)
 
@@ -227,29 +256,14 @@ def _record(estimate: float | Estimate) -> dict[str, float | None]:
     return {name: None if value is None or value != value else value for name, value in values.items()}
 
 
-def _find_result(output: Path, *names: str) -> Path:
-    """Return the file of an output directory that has one of these names, or ``output`` if it is a file itself."""
+def _read_job(output: Path) -> dict[str, Any]:
+    """Return ``job.json`` of an output folder; an empty one if there is none."""
+    return (read_job(output) if output.is_dir() else None) or {}
+
+
+def _find_result(output: Path, names: Sequence[str]) -> Path:
+    """Return the file of an output folder that has one of these names, or ``output`` if it is a file itself."""
     for path in (output, *(output / name for name in names)):
         if path.is_file():
             return path
     raise UserError(f"{' or '.join(names)} does not exist", "finish `run` on this output directory first", output)
-
-
-def _read_scores(decisions: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Return the scores; a pair that was not scored (null) is put below all others."""
-    scores = [d.get("score") for d in decisions]
-    below_all = min((s for s in scores if s is not None), default=0.0) - 1.0
-    return [float(below_all if s is None else s) for s in scores]
-
-
-def _note_calibration(directory: Path, output: Path, mark: Mark | None) -> str | None:
-    stored: JsonValue = None if mark is None else mark.job
-    for name in ("profile", "pairs", "calibration"):
-        stored = stored.get(name) if isinstance(stored, dict) else None
-    if not stored:
-        return None
-    try:  # as JSON, in which arrays stand for tuples
-        calibration = Calibration.model_validate_json(json.dumps(stored))
-    except ValidationError as e:
-        raise UserError("the calibration in it is damaged", "run again with --overwrite", output / MARK) from e
-    return describe_calibration(calibration, hash_input(directory, "pairs"))

@@ -12,7 +12,7 @@ from pan_scdg.locks import lock_folder
 from pan_scdg.models.fit import choose_device
 from pan_scdg.notices import Notices
 from pan_scdg.own_files import HIDDEN, refuse_link
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import Profile
 from pan_scdg.retrieval.candidates import load_retrieval_encoder
 from pan_scdg.retrieval.catalogue import CATALOGUE, index_corpus

@@ -12,18 +12,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.align.locator import PassageFinder, open_finder
+from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.passages import Evidence
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.jobs.decisions import Decision, DecisionRule, name_pair, require_threshold
 from pan_scdg.jobs.metadata import write_metadata
-from pan_scdg.jobs.options import OnError, Partial, RunOptions, describe_job, take_first
+from pan_scdg.jobs.options import OnError, RunOptions, describe_job, take_first
 from pan_scdg.jobs.result import SCORES, ScoreFile, WorkFolder, open_result
-from pan_scdg.logs import say
 from pan_scdg.lm.model import ScoringModel
+from pan_scdg.lm.offsets import TokenLocator, make_locator
+from pan_scdg.logs import say
 from pan_scdg.methods import Method, MethodOptions, Score, open_method
+from pan_scdg.methods.alignment import open_locator
 from pan_scdg.methods.bm25 import Statistics, count_statistics
 from pan_scdg.methods.gains import GainMethod, measure_passages
 from pan_scdg.models.find import FoundModel, describe_models
@@ -61,6 +63,14 @@ class PassageTask(NamedTuple):
     """Measure how much easier each passage is to predict given its source."""
 
 
+class FoundPassages(NamedTuple):
+    """The passages of a pair."""
+
+    evidence: list[Evidence]
+    gains: list[tuple[tuple[int, int], float]]
+    """Characters and gain in nats of the tokens in passages; empty unless the gains were asked for."""
+
+
 PairTask = Sequence[TextPair] | PassageTask
 """A batch of pairs to score, or a pair whose passages are searched."""
 
@@ -86,18 +96,27 @@ class PairWorkers:
         """Return the function that computes a task: the scores of a batch, or the passages of a pair."""
         return lambda task: self.find_passages(task) if isinstance(task, PassageTask) else self.method.score(task)
 
-    def find_passages(self, task: PassageTask) -> list[Evidence]:
+    def find_passages(self, task: PassageTask) -> FoundPassages:
         """Return the passages of a pair, with their gains if they are asked for."""
-        passages = self.finder.find(task.pair, task.values, positive=task.positive)
+        pair = task.pair
+        passages = self.locator.locate(pair.target, pair.source, positive=task.positive, values=task.values)
         if not task.with_gains:
-            return passages
-        gains = measure_passages(self.model, task.pair, [evidence.passage for evidence in passages])
-        return [evidence._replace(gain=gain) for evidence, gain in zip(passages, gains, strict=True)]
+            return FoundPassages(passages, [])
+        tokens = self.token_locator
+        measured = measure_passages(self.model, tokens, pair, [evidence.passage for evidence in passages])
+        gains = {span: gain for one in measured for span, gain in zip(one.spans, one.gains) if span[0] < span[1]}
+        evidence = [one._replace(gain=gain.mean) for one, gain in zip(passages, measured, strict=True)]
+        return FoundPassages(evidence, sorted(gains.items()))
 
     @cached_property
-    def finder(self) -> PassageFinder:
+    def token_locator(self) -> TokenLocator:
+        """Return what finds the characters of tokens."""
+        return make_locator(self.model)
+
+    @cached_property
+    def locator(self) -> Locator:
         """Return what finds the passages of the table ``[passages]``."""
-        return open_finder(self.profile, self.method, self.options.device)
+        return open_locator(self.profile, self.options, self.method)
 
     @cached_property
     def model(self) -> ScoringModel:
@@ -109,17 +128,15 @@ class PairWorkers:
 
     @property
     def models(self) -> dict[str, FoundModel]:
-        """Return all models that the result depends on, by their names in the job."""
-        found = dict(self.method.models)
-        if self.profile.passages is not None:
-            found |= self.finder.models
-        return found
+        """Return the models that the decisions depend on, by their names in the job."""
+        locator = self.locator if self.profile.passages is not None else None
+        return {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
 
     def identify(self, explains: bool) -> dict[str, Any]:
-        """Return the fields of ``job.json`` about the models."""
-        fields = self.method.identify()
-        if self.profile.passages is not None:
-            fields |= self.finder.identify()
+        """Return the fields of ``job.json`` about the models; with ``explains`` also the one that measures gains."""
+        fields, locator = self.method.identify(), self.locator if self.profile.passages is not None else None
+        if isinstance(locator, PassageLocator):
+            fields |= locator.identify()
         return {**fields, **({"language_model": self.model.identify()} if explains else {})}
 
 
@@ -179,7 +196,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         if method_options.keep_gains:
             files.append(_write_gains(work, pairs))
         if options.report and not options.scores_only:
-            files.append(write_page(work.staged, job, options.input))
+            files.append(write_page(work.staged, {**job, "partial": partial and str(partial)}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
         incidents = workers.method.incidents if isinstance(workers.method, GainMethod) else []
@@ -306,7 +323,7 @@ def find_passages(
     evidence: dict[DocumentPair, list[Evidence]] = {}
     with Progress("finding passages", len(chosen)) as progress:
         for decision, found in zip(chosen, compute(tasks)):
-            evidence[decision.pair] = found
+            evidence[decision.pair] = found.evidence
             progress.update()
     return [_add_evidence(d, evidence[d.pair], checked.lengths[d.pair]) if d.pair in evidence else d for d in decisions]
 

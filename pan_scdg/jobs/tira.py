@@ -2,20 +2,18 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.jobs.decisions import require_threshold
 from pan_scdg.pan.untrusted import is_file, read_utf8
 from pan_scdg.profile import SHIPPED, Table, list_profiles, load_profile
-from pan_scdg.scoring.pair_method import check_calibrated
 
-MANIFEST = "tira.yml"
-LARGEST = 1 << 14
-"""Largest size of a manifest in bytes; the time to parse nested lists is quadratic in their depth."""
+MAX_MANIFEST_BYTES = 1 << 14
+"""The time to parse nested lists is quadratic in their depth."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
@@ -47,33 +45,32 @@ def read_manifest(path: Path) -> dict[str, Submission]:
     import yaml
 
     if not is_file(path):
-        raise UserError(
-            "the manifest does not exist", "run this in the repository, or give its path with --manifest", path
-        )
-    text = read_utf8(path, LARGEST)
+        remedy = "run this in the repository, or give its path with --manifest"
+        raise UserError("the manifest does not exist", remedy, path)
+    text = read_utf8(path, MAX_MANIFEST_BYTES)
     try:
         # every value stays a string, since YAML's constructors can fail in many ways
         data: Any = yaml.load(text, Loader=yaml.BaseLoader)
-        found = Manifest.model_validate(data).submissions
+        submissions = Manifest.model_validate(data).submissions
     except ValidationError as e:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'manifest'}: {fault['msg']}" for fault in e.errors()]
-        raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults]) from e
     except (ValueError, RecursionError, yaml.YAMLError) as e:  # RecursionError: deeply nested brackets
         raise UserError(f"cannot be read as YAML: {e}", "correct it", path) from e
-    faults = [f"{name}.command {fault}" for name, entry in found.items() for fault in _list_faults(entry)]
+    else:
+        faults = [f"{name}.command {fault}" for name, entry in submissions.items() for fault in _list_faults(entry)]
     if faults:
         raise UserErrors([UserError(fault, "correct the entry", path) for fault in faults])
-    return found
+    return submissions
 
 
 def _list_faults(entry: Submission) -> list[str]:
     """Return the reasons why TIRA cannot run the command of an entry."""
     words = entry.command.split()
-    follows = [words[i + 1 : i + 2] for i, word in enumerate(words) if word == "--profile"]
+    profiles = [words[i + 1 : i + 2] for i, word in enumerate(words) if word == "--profile"]
     return [
-        *(["holds a double quote, and TIRA puts it between double quotes"] if '"' in entry.command else []),
+        *(["contains a double quote, and TIRA puts it between double quotes"] if '"' in entry.command else []),
         *(f"does not name {name}" for name in ("$inputDataset", "$outputDir") if name not in words),
-        *(["does not run with the profile of the entry"] if follows != [[entry.profile]] else []),
+        *(["does not run with the profile of the entry"] if profiles != [[entry.profile]] else []),
     ]
 
 
@@ -91,30 +88,30 @@ def choose_submission(submissions: dict[str, Submission], name: str, manifest: P
         what = f"{name}.profile is {entry.profile}, which is not in the image"
         raise UserError(what, f"move it to {SHIPPED} and give its name without .toml", manifest)
     if entry.task.startswith("pan25"):
-        check_calibrated(profile)
+        require_threshold(profile)
     else:
         profile.need_retrieval()
     return entry
 
 
 def make_call(entry: Submission, repository: Path, dry_run: bool, build_args: str | None = None) -> list[str]:
-    """Return the ``tira-cli`` call."""
-    mounted = ["--mount-hf-model", *entry.models] if entry.models else []
-    # a value that begins with a dash must be one word with its option
-    build: Sequence[str] = [] if build_args is None else [f"--build-args={build_args}"]
-    where = ["--path", str(repository), "--task", entry.task, "--dataset", entry.dataset]
-    dry = ["--dry-run"] if dry_run else []
-    return [find_client(), "code-submission", *dry, *where, *build, "--command", entry.command, *mounted]
-
-
-def find_client() -> str:
-    """Return the program ``tira-cli`` beside this Python or on the path.
+    """Return the ``tira-cli`` call.
 
     Raises:
-        UserError: it is not installed.
+        UserError: ``tira-cli`` is not installed.
     """
-    beside = Path(sys.executable).parent / "tira-cli"
-    found = str(beside) if beside.is_file() else shutil.which("tira-cli")
-    if found is None:
+    words = [_find_client(), "code-submission", *(["--dry-run"] if dry_run else [])]
+    words += ["--path", str(repository), "--task", entry.task, "--dataset", entry.dataset]
+    if build_args is not None:
+        words.append(f"--build-args={build_args}")  # one word, since the value begins with a dash
+    words += ["--command", entry.command]
+    return words + (["--mount-hf-model", *entry.models] if entry.models else [])
+
+
+def _find_client() -> str:
+    """Return the program ``tira-cli`` beside this Python or on the path."""
+    installed = Path(sys.executable).parent / "tira-cli"
+    client = str(installed) if installed.is_file() else shutil.which("tira-cli")
+    if client is None:
         raise UserError("the program tira-cli is not installed", "install the extra: pip install 'pan_scdg[tira]'")
-    return found
+    return client

@@ -1,7 +1,7 @@
 """Methods that score a pair of texts, one file each.
 
-A method measures numbers. Its table in the profile makes one score of them (`profile.MethodSettings`), and what decides,
-writes and calibrates is the same for all methods.
+A method measures numbers. Its table in the profile makes one score of them (`profile.MethodSettings`), and
+what decides, writes and calibrates is the same for all methods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 METHODS = {
-    "alignment": ("alignment", "AlignmentMethod"),
     "containment": ("containment", "ContainmentMethod"),
     "char-ngrams": ("char_ngrams", "CharNgramMethod"),
     "gram-logistic": ("containment", "GramLogisticMethod"),
@@ -118,6 +117,10 @@ def open_method(profile: Profile, options: MethodOptions, statistics: "Statistic
         from pan_scdg.methods.bm25 import Bm25Method
 
         return Bm25Method(settings, options, statistics)
+    if name == "alignment":
+        from pan_scdg.methods.alignment import AlignmentMethod
+
+        return AlignmentMethod(settings, options, profile.need_decide().threshold, profile.passages)
     module, method = METHODS[name]
     made: Method = getattr(import_module(f"pan_scdg.methods.{module}"), method)(settings, options)
     return made

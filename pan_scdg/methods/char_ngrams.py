@@ -10,18 +10,41 @@ An n-gram is found only where it stands first in the source. So time is that of 
 linear, whatever the texts hold.
 """
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.records import Passage
-from pan_scdg.scdg.control import count_shared
+from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
+from pan_scdg.profile import CharNgramSettings
+from pan_scdg.records import Passage, TextPair
 
 Positions = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint32]
+COMPARED_CHARACTERS = 4096
+"""Characters of two texts that are compared at once."""
+
+
+class CharNgramMethod(SimpleMethod):
+    """Scores a pair by the covered share for n, or for each n of the grid; see `methods.Method`."""
+
+    def __init__(self, settings: CharNgramSettings, options: MethodOptions) -> None:
+        self._n = settings.n
+        self._numbers = sorted({settings.n, *settings.grid}) if options.all_settings else [settings.n]
+
+    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+        """Return ``n_8``, ``n_12``, ... of each pair, from 0 to 1."""
+        return [
+            Score({f"n_{n}": compute_covered_share(pair.target, pair.source, n) for n in self._numbers})
+            for pair in pairs
+        ]
+
+    def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
+        """Return the matches of a pair; see `find_passages`."""
+        return find_passages(pair.target, pair.source, self._n)
 
 
 class Letters(NamedTuple):
@@ -33,6 +56,7 @@ class Letters(NamedTuple):
     """Position of each in the original text, ``[n]``."""
 
 
+@lru_cache(TEXTS_CACHED)
 def extract_letters(text: str) -> Letters:
     """Return the letters and digits of ``text``, each lower-cased by itself, so that it stays one character."""
     codes = _build_lower_table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")]
@@ -109,17 +133,28 @@ def _mark_covered(match: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]
     return np.cumsum(change[:-1]) > 0
 
 
-def _extend_matches(target: Letters, source: Letters, found: Positions, n: int) -> Iterator[tuple[int, int, int]]:
-    """Yield ``(start in the target, start in the source, length)`` of as few matches as cover all found n-grams.
+def _extend_matches(target: Letters, source: Letters, places: Positions, n: int) -> Iterator[tuple[int, int, int]]:
+    """Yield ``(start in the target, start in the source, length)`` of as few matches as cover all common n-grams.
 
     Each is extended from the first place that its n-gram has in the source. The next one begins as far to the right as
     it can without leaving out a covered character, and so may overlap the one before in the target; none is shorter
     than ``n``.
     """
-    starts, end = np.flatnonzero(found >= 0), 0
+    starts, end = np.flatnonzero(places >= 0), 0
     while (first := int(np.searchsorted(starts, end - n, side="right"))) < len(starts):  # it ends after ``end``
         without_gap = int(np.searchsorted(starts, end, side="right")) - 1
         at = int(starts[max(first, without_gap)])
-        length = count_shared(target.codes[at:], source.codes[int(found[at]) :])
-        yield at, int(found[at]), length
+        length = _count_common_start(target.codes[at:], source.codes[int(places[at]) :])
+        yield at, int(places[at]), length
         end = at + length
+
+
+def _count_common_start(one: Codes, other: Codes) -> int:
+    """Return the length of the longest common beginning."""
+    length = min(len(one), len(other))
+    for start in range(0, length, COMPARED_CHARACTERS):
+        stop = min(start + COMPARED_CHARACTERS, length)
+        different = np.flatnonzero(one[start:stop] != other[start:stop])
+        if different.size:
+            return start + int(different[0])
+    return length

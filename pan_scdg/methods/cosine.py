@@ -6,7 +6,7 @@ unit vector: the three models of the paper normalise after pooling. A document's
 text of white space has none: the cosine with it is 0.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,84 +15,71 @@ import numpy.typing as npt
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.models.encoder import Encoder
-from pan_scdg.profile.baseline import Cosine
+from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods.simple import SimpleMethod
+from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.find import find_encoder
+from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.profile import CosineSettings
 from pan_scdg.records import TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import Choice, require_both_classes
-from pan_scdg.store import Store, make_key, pack_array, unpack_floats
 
 Vector = npt.NDArray[np.float32]
+CANDIDATE_THRESHOLDS = 100
+"""Uniformly on [0, 1], both ends included; the published 0.727, 0.697 and 0.596 are 72, 69 and 59 / 99."""
 
 
-class CosineScorer:
-    """Scores pairs by the cosine of document vectors; every distinct text is encoded once per store.
+class CosineMethod(SimpleMethod):
+    """Scores pairs by the cosine of document vectors; every distinct text is encoded once. See `methods.Method`.
 
-    Args:
-        settings: the profile's.
-        load: returns the encoder; called if a vector is missing.
-        fingerprint: of the encoder's folder.
-        device: the kind of device that encodes; last digits depend on it.
-        store: keeps each vector as soon as it is computed.
+    Raises:
+        UserError: the embedding model is missing.
     """
 
-    features: tuple[str, ...] = ("score",)
-
-    def __init__(
-        self, settings: Cosine, load: Callable[[], Encoder], fingerprint: str, device: str, store: Store
-    ) -> None:
-        self._settings, self._load, self._store = settings, load, store
-        self._fingerprint, self._device = fingerprint, device
+    def __init__(self, settings: CosineSettings, options: MethodOptions) -> None:
+        self._settings, self._device = settings, options.device
+        model = find_encoder(settings.model)
+        self._folder = model.folder
+        self.models = {"embedding_model": model}
+        self.fingerprint = fingerprint_folder(model.folder)
+        self._vectors: dict[str, Vector] = {}
+        """By the hash of the text."""
 
     def identify(self) -> dict[str, Any]:
-        """Return the encoder, its device, and how texts are cut and batched."""
-        s = self._settings
-        return {
-            "kind": "cosine",
-            "encoder": self._fingerprint,
-            "device": self._device,
-            "chunk_tokens": s.chunk_tokens,
-            "batch": s.batch,
-        }
+        """Return the hash of the encoder."""
+        return {"embedding_model": {"weights": self.fingerprint}}
 
-    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield one number per pair, from -1 to 1.
+    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+        """Return ``score`` of each pair, from -1 to 1.
 
         Raises:
             UserError: the encoder cannot be loaded, or reads fewer tokens than a chunk is to have.
         """
-        for pair in pairs:
-            target, source = self.encode_text(pair.target), self.encode_text(pair.source)
-            if target.size and source.size and target.size != source.size:
-                raise UserError(
-                    "stored vectors of one encoder differ in length", "delete the state", self._store.folder
-                )
-            yield (compute_cosine(target, source),)
+        vectors = ((self.encode_text(pair.target), self.encode_text(pair.source)) for pair in pairs)
+        return [Score({"score": compute_cosine(target, source)}) for target, source in vectors]
 
     def encode_text(self, text: str) -> Vector:
         """Return the document vector of ``text``, ``[d]``; an empty one for white space."""
-        key = make_key("document vector", {**self.identify(), "text": hash_text(text)})
-        stored = self._store.read(key, lambda data: unpack_floats(data, 1))
-        if stored is not None:
-            return stored
-        encoder, limit = self._encoder
-        vector = np.zeros(0, np.float32)
-        if chunks := split_chunks(text, encoder.tokenizer, limit):
-            vector = encoder.encode(chunks, limit).mean(axis=0, dtype=np.float64).astype(np.float32)
-        self._store.put([(key, pack_array(vector))])
-        return vector
+        key = hash_text(text)
+        if key not in self._vectors:
+            encoder, limit = self._encoder
+            chunks = split_chunks(text, encoder.tokenizer, limit)
+            mean = encoder.encode(chunks, limit).mean(axis=0, dtype=np.float64) if chunks else np.zeros(0)
+            self._vectors[key] = mean.astype(np.float32)
+        return self._vectors[key]
 
     @cached_property
     def _encoder(self) -> tuple[Encoder, int]:
         """Return the encoder and the number of tokens of a chunk."""
-        encoder, wanted = self._load(), self._settings.chunk_tokens
-        if wanted is not None and wanted > encoder.max_tokens:
+        encoder, limit = load_encoder(self._folder, self._device, self._settings.batch), self._settings.chunk_tokens
+        if limit is not None and limit > encoder.max_tokens:
             raise UserError(
-                f"the profile requests chunks of {wanted} tokens, but the encoder reads at most {encoder.max_tokens}",
+                f"the profile requests chunks of {limit} tokens, but the encoder reads at most {encoder.max_tokens}",
                 "lower chunk_tokens in the profile, or leave it out",
                 encoder.folder,
             )
-        return encoder, encoder.max_tokens if wanted is None else wanted
+        return encoder, limit or encoder.max_tokens
 
 
 def compute_cosine(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
@@ -140,10 +127,6 @@ def _find_boundary(starts: Sequence[int], first: int, last: int) -> int:
     return next((at for at in range(last, len(starts)) if starts[at] > starts[first]), len(starts) - 1)
 
 
-VALUES = 100
-"""Candidates, uniformly on [0, 1], both ends included; the published 0.727, 0.697 and 0.596 are 72, 69 and 59 / 99."""
-
-
 def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the candidate with the largest sensitivity + specificity, the lowest of several, as the official program.
 
@@ -158,7 +141,7 @@ def choose_official_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> f
     """
     values, truth = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
     require_both_classes(truth, "calibrate on")
-    candidates = np.linspace(0, 1, VALUES)
+    candidates = np.linspace(0, 1, CANDIDATE_THRESHOLDS)
     above = np.array([np.mean(values[truth] >= t) for t in candidates])
     below = np.array([np.mean(values[~truth] < t) for t in candidates])
     return float(candidates[np.argmax(above + below)])
@@ -170,6 +153,6 @@ def choose_officially(
     """Return the official threshold, or the published one, with its quality on the scores of the only parameter."""
     ((parameter, scores),) = scores_by.items()
     chosen = choose_official_threshold(scores, labels) if published is None else published
-    decided = scores >= chosen
-    found, both = int((decided & labels).sum()), int(decided.sum()) + int(labels.sum())
-    return Choice(parameter, chosen, 2 * found / both if both else 0.0, float(np.mean(decided == labels)))
+    decisions = scores >= chosen
+    hits, total = int((decisions & labels).sum()), int(decisions.sum()) + int(labels.sum())
+    return Choice(parameter, chosen, 2 * hits / total if total else 0.0, float(np.mean(decisions == labels)))

@@ -192,23 +192,36 @@ def open_gains(profile: Profile, options: MethodOptions) -> GainMethod:
     return GainMethod(profile.gains, model, keep_gains=options.keep_gains, measure_range=measure_range)
 
 
-def measure_passages(model: ScoringModel, pair: TextPair, passages: Sequence[Passage]) -> list[float]:
-    """Return the mean gain of each passage of a pair in nats per token, each token bounded to `PASSAGE_GAIN_BOUND`.
+class PassageGains(NamedTuple):
+    """The gains of the first `PASSAGE_TOKENS` tokens of a passage."""
 
-    The gain is that of the first `PASSAGE_TOKENS` of the passage, given the passage in the source instead of the whole
-    document; 0 for a passage without tokens.
-    """
-    inputs = [item for passage in passages for item in _build_passage(model, pair, passage)]
-    scored = [item for item in inputs if len(item.target_ids)]
+    mean: float
+    """In nats per token, each token bounded to `PASSAGE_GAIN_BOUND`; 0 for a passage without tokens."""
+    spans: list[tuple[int, int]]
+    """Characters of each token in the target; empty for a token that has none."""
+    gains: list[float]
+    """Of each token, in nats."""
+
+
+def measure_passages(
+    model: ScoringModel, locator: TokenLocator, pair: TextPair, passages: Sequence[Passage]
+) -> list[PassageGains]:
+    """Return the gains of each passage of a pair, given the passage in the source instead of the whole document."""
+    inputs = [_build_passage(model, pair, passage) for passage in passages]
+    scored = [item for passes in inputs if len(passes.conditional.target_ids) for item in passes]
     log_probs = iter(model.compute_log_probs(scored)) if scored else iter(())
-    means = []
-    for unconditional in inputs[::2]:
-        if not len(unconditional.target_ids):
-            means.append(0.0)
+    measured = []
+    for passage, passes in zip(passages, inputs, strict=True):
+        if not len(passes.conditional.target_ids):
+            measured.append(PassageGains(0.0, [], []))
             continue
         alone, given = (np.asarray(next(log_probs), np.float64) for _ in range(2))
-        means.append(float(np.clip(np.round(given - alone, 6), -PASSAGE_GAIN_BOUND, PASSAGE_GAIN_BOUND).mean()))
-    return means
+        gains, begin = np.round(given - alone, 6), passage.this_offset
+        offsets = locator.locate_query(pair.target[begin : begin + passage.this_length]).offsets.tolist()
+        spans = [(begin + first, begin + last) for first, last in offsets[: len(gains)]]
+        mean = float(np.clip(gains, -PASSAGE_GAIN_BOUND, PASSAGE_GAIN_BOUND).mean())
+        measured.append(PassageGains(mean, spans, gains.tolist()))
+    return measured
 
 
 def _build_passage(model: ScoringModel, pair: TextPair, passage: Passage) -> Passes:

@@ -6,64 +6,62 @@ and its name may lack the ``.txt``. The document's vector is the mean of the row
 baselines), where the official baseline compares paragraphs with each other.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.methods.cosine import compute_cosine
 from pan_scdg.digests import hash_file, hash_text
-from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.errors import UserError
+from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods.cosine import compute_cosine
+from pan_scdg.methods.simple import SimpleMethod
+from pan_scdg.profile import VectorSettings
 from pan_scdg.records import TextPair
 
 
-class VectorScorer:
-    """Cosine of the vectors of two documents, by their ids; the texts play no part.
-
-    Args:
-        folder: holds the files.
-        doc_ids: all documents of the job; the bytes of their files identify the scorer.
+class VectorMethod(SimpleMethod):
+    """Scores pairs by the cosine of the vectors of two documents; the texts play no part. See `methods.Method`.
 
     Raises:
-        UserErrors: naming every document without a file.
+        UserError: the option ``vectors`` is missing, or no folder.
     """
 
-    features: tuple[str, ...] = ("score",)
-
-    def __init__(self, folder: Path, doc_ids: Iterable[str]) -> None:
-        errors: list[UserError] = []
-        self._files: dict[str, Path] = {}
-        for doc_id in sorted(set(doc_ids)):
-            try:
-                self._files[doc_id] = find_vector_file(folder, doc_id)
-            except UserError as e:
-                errors.append(e)
-        if errors:
-            raise UserErrors(errors)
-        listing = "".join(f"{doc_id}\n{hash_file(path)}\n" for doc_id, path in self._files.items())
-        self._digest = hash_text(listing)
+    def __init__(self, settings: VectorSettings, options: MethodOptions) -> None:
+        if options.vectors is None:
+            what = f"the profile needs precomputed document vectors of {settings.model}"
+            raise UserError(what, "give the folder of their .npy files with --vectors")
+        if not options.vectors.is_dir():
+            raise UserError("the folder of vectors does not exist", "correct --vectors", options.vectors)
+        self._folder = options.vectors
 
     def identify(self) -> dict[str, Any]:
-        """Return a hash of the bytes of all files."""
-        return {"kind": "vectors", "files": self._digest}
+        """Return a hash of the names and bytes of all files in the folder."""
+        files = sorted(path for path in self._folder.glob("*.npy") if path.is_file())
+        return {"vectors": hash_text("".join(f"{path.name}\n{hash_file(path)}\n" for path in files))}
 
-    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield one number per pair, from -1 to 1.
+    def check(self, pair: TextPair) -> None:
+        """Raise UserError if a document has no vectors."""
+        for doc_id in (pair.target_id, pair.source_id):
+            find_vector_file(self._folder, doc_id)
+
+    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+        """Return ``score`` of each pair, from -1 to 1.
 
         Raises:
-            UserError: a file is not a vector, or two have different widths.
+            UserError: a file is missing or not a vector, or two have different widths.
         """
-        for pair in pairs:
-            target, source = (read_vector(self._files[doc_id]) for doc_id in (pair.target_id, pair.source_id))
-            if target.shape != source.shape:
-                raise UserError(
-                    f"has {target.size} numbers per row, but {source.size} in {self._files[pair.source_id].name}",
-                    "give the vectors of one model",
-                    self._files[pair.target_id],
-                )
-            yield (compute_cosine(target, source),)
+        return [Score({"score": self._compute_score(pair)}) for pair in pairs]
+
+    def _compute_score(self, pair: TextPair) -> float:
+        files = [find_vector_file(self._folder, doc_id) for doc_id in (pair.target_id, pair.source_id)]
+        target, source = map(read_vector, files)
+        if target.shape != source.shape:
+            what = f"has {target.size} numbers per row, but {source.size} in {files[1].name}"
+            raise UserError(what, "give the vectors of one model", files[0])
+        return compute_cosine(target, source)
 
 
 def find_vector_file(folder: Path, doc_id: str) -> Path:

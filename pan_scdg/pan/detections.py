@@ -15,7 +15,7 @@ from pan_scdg.records import DocumentPair, Passage
 # json escapes C0 itself; these are line ends or terminal controls to other programs, or not encodable
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
-LARGEST_SCORE = 1e15
+MAX_SCORE = 1e15
 """Largest absolute value of a valid score, so that sums stay finite."""
 
 
@@ -82,33 +82,26 @@ def read_decisions(path: Path) -> list[dict[str, Any]]:
         UserError: not readable, not JSON Lines, without ``suspicious`` and ``source`` or a ``decision``, with an
             invalid ``score`` or ``threshold``, or with one pair twice.
     """
-    records: list[dict[str, Any]] = []
-    lines: dict[tuple[str, str], int] = {}
+    records: dict[tuple[str, str], dict[str, Any]] = {}
     for number, line in stream_lines(path):
         record = parse_json_object(line, path, number)
-        suspicious, source = record.get("suspicious"), record.get("source")
-        if not isinstance(suspicious, str) or not isinstance(source, str):
-            raise UserError("'suspicious' and 'source' must be strings", "give a decisions.jsonl", path, number)
-        if record.get("decision", "") is not None and not isinstance(record.get("decision"), bool):
-            raise UserError(
-                "'decision' must be true, false or null",
-                "give the results of `run`",
-                path,
-                number,
-            )
-        for name in ("score", "threshold"):
-            _check_score(record, name, path, number)
-        first = lines.setdefault((suspicious, source), number)
-        if first != number:
-            raise UserError(f"repeats the pair of line {first}", "keep one of the lines", path, number)
-        records.append(record)
-    return records
+        if fault := _find_fault(record):
+            raise UserError(fault, "give the decisions.jsonl of `run`", path, number)
+        key = (record["suspicious"], record["source"])
+        if key in records:
+            raise UserError(f"repeats the pair {key[0]} and {key[1]}", "keep one of the lines", path, number)
+        records[key] = record
+    return list(records.values())
 
 
-def _check_score(record: Mapping[str, Any], name: str, path: Path, line: int) -> None:
-    """Raise UserError if the field ``name`` of a record is neither missing, null nor a number that is not too large."""
-    value = record.get(name)
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_SCORE
-    ):
-        raise UserError(f"{name!r} is not a valid number", "give the results of `run`", path, line)
+def _find_fault(record: Mapping[str, Any]) -> str | None:
+    if not isinstance(record.get("suspicious"), str) or not isinstance(record.get("source"), str):
+        return "'suspicious' and 'source' must be strings"
+    if record.get("decision", "") is not None and not isinstance(record.get("decision"), bool):
+        return "'decision' must be true, false or null"
+    for name in ("score", "threshold"):
+        value = record.get(name)
+        valid = value is None or (type(value) in (int, float) and abs(value) <= MAX_SCORE)
+        if not valid:
+            return f"{name!r} is not a valid number"
+    return None

@@ -1,35 +1,41 @@
 """Read documents of any accepted format as text, one or a folder of them; a name is the path in the folder.
 
-The formats are plain text, Markdown, HTML, and by an extra DOCX, ODT and PDF.
+The formats are plain text, Markdown, HTML, and by an extra DOCX, ODT and PDF. These three are complex and the files
+hostile, so that a process of its own converts them: it may use a minute of a processor and 2 GB, and prints one JSON
+object, the text with warnings or an error.
 """
 
 import json
 import os
+import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
 
-from pan_scdg.errors import UserError, UserErrors, need_packages
+from pan_scdg.errors import UserError, UserErrors, get_first_line, need_packages
 from pan_scdg.notices import Notices
-from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.untrusted import DOCUMENT_BYTES, list_directory, open_regular, read_document, read_utf8
 from pan_scdg.progress import Progress
 
 PLAIN = (".txt", ".md")
 HTML = (".html", ".htm")
 CONVERTERS = {".docx": "mammoth", ".odt": "odfdo", ".pdf": "pypdf"}
-"""The package that reads a format; all belong to one extra."""
-EXTRA = "documents"
+"""The package that reads a format; all belong to the extra ``documents``."""
 FORMATS = (*PLAIN, *HTML, *CONVERTERS)
-MOST_TEXTS = 100_000
-MOST_LEVELS = 32
-"""Folders in folders."""
+MAX_TEXTS, MAX_LEVELS = 100_000, 32
+"""Texts of a folder, and folders in folders."""
 CONVERTED_BYTES = 64 << 20
 """Largest file of a word processor; most of it may be pictures."""
-SECONDS = 180
-"""Longest conversion; the process itself ends after a minute of computing."""
-_CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.pan.convert import main; main(sys.argv[1])"
+UNPACKED_BYTES = 256 << 20
+"""Most bytes that all parts of a DOCX or ODT have together."""
+MAX_CHARACTERS = 8 << 20
+TIMEOUT_SECONDS, CPU_SECONDS, MEMORY_BYTES = 180, 60, 2 << 30
+"""Limits of a conversion."""
+PASSWORD = "is protected by a password"
+_CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.pan.documents import main; main(sys.argv[1])"
 
 
 class ReadDocument(NamedTuple):
@@ -59,34 +65,41 @@ def read_any_document(path: Path) -> ReadDocument:
         raise UserError(f"not readable as HTML: {e}", "save the file again, or as plain text", path) from e
 
 
-def read_texts(place: Path, notices: Notices) -> dict[str, ReadDocument]:
+# Folders
+
+
+def read_texts(path: Path, notices: Notices) -> dict[str, ReadDocument]:
     """Return the texts of a folder in the order of their names, or the one of a file, by name.
 
     Hidden files are skipped; files of other formats are counted and skipped.
 
     Raises:
-        UserError: the path does not exist, or holds no text.
+        UserError: the path does not exist, or contains no text.
         UserErrors: naming every file that cannot be read, leads outside of the folder, or has no valid name.
     """
-    if place.is_dir():
-        found = list_text_files(place, notices)
-    elif not place.exists():
-        raise UserError("the path does not exist", "correct the path", place)
-    elif place.suffix.lower() not in FORMATS:
-        raise UserError(f"not a format that is read: {describe_formats()}", "convert it to one of them", place)
+    if path.is_dir():
+        files = _list_text_files(path, notices)
+    elif not path.exists():
+        raise UserError("the path does not exist", "correct the path", path)
+    elif path.suffix.lower() not in FORMATS:
+        raise UserError(f"not a format that is read: {describe_formats()}", "convert it to one of them", path)
     else:
-        found = [(place.name, place)]
+        files = [(path.name, path)]
     texts: dict[str, ReadDocument] = {}
-    faults: list[UserError] = []
-    with Progress("reading texts", len(found)) as progress:
-        for name, path in found:
+    errors: list[UserError] = []
+    with Progress("reading texts", len(files)) as progress:
+        for name, file in files:
             try:
-                texts[name] = _read_named(name, path, notices)
+                if not _is_utf8(name):
+                    raise UserError("its name is not UTF-8", "rename it", file)
+                texts[name] = read_any_document(file)
+                if not texts[name].text.strip():
+                    notices.add("empty text", str(file))
             except UserError as e:
-                faults.append(e)
+                errors.append(e)
             progress.update()
-    if faults:
-        raise UserErrors(faults)
+    if errors:
+        raise UserErrors(errors)
     return texts
 
 
@@ -95,50 +108,41 @@ def describe_formats() -> str:
     return f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
 
 
-def _read_named(name: str, path: Path, notices: Notices) -> ReadDocument:
+def _is_utf8(name: str) -> bool:
     try:
         name.encode("utf-8")
-    except UnicodeEncodeError as e:
-        raise UserError("its name is not UTF-8", "rename it", path) from e
-    document = read_any_document(path)
-    if not document.text.strip():
-        notices.add("empty text", str(path))
-    return document
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-def list_text_files(folder: Path, notices: Notices) -> list[tuple[str, Path]]:
-    """Return name and path of every text in a folder and the folders in it, by name.
-
-    Raises:
-        UserError: it cannot be listed, has no texts, too many, or too many levels.
-        UserErrors: naming every link that is not followed.
-    """
+def _list_text_files(folder: Path, notices: Notices) -> list[tuple[str, Path]]:
+    """Return name and path of every text in a folder and the folders in it, by name."""
     root = folder.resolve()
-    found: list[tuple[str, Path]] = []
-    faults: list[UserError] = []
+    files: list[tuple[str, Path]] = []
+    errors: list[UserError] = []
     waiting = [(folder, 0)]
     while waiting:
         inner, level = waiting.pop()
-        if level > MOST_LEVELS:
-            raise UserError(f"lies more than {MOST_LEVELS} folders deep", "move it up", inner)
+        if level > MAX_LEVELS:
+            raise UserError(f"lies more than {MAX_LEVELS} folders deep", "move it up", inner)
         for path in list_directory(inner):
             if path.is_symlink() and not _is_followed(path, root):
-                faults.append(
-                    UserError("this link is not followed: it leads outside, or to a folder", "copy its target", path)
-                )
+                what = "this link is not followed: it leads outside, or to a folder"
+                errors.append(UserError(what, "copy its target", path))
             elif path.is_dir():
                 waiting.append((path, level + 1))
             elif path.suffix.lower() in FORMATS:
-                found.append((path.relative_to(folder).as_posix(), path))
+                files.append((path.relative_to(folder).as_posix(), path))
             else:
                 notices.add("file of another format, skipped", str(path))
-            if len(found) > MOST_TEXTS:
-                raise UserError(f"contains more than {MOST_TEXTS} texts", "split the folder", folder)
-    if faults:
-        raise UserErrors(faults)
-    if not found:
+            if len(files) > MAX_TEXTS:
+                raise UserError(f"contains more than {MAX_TEXTS} texts", "split the folder", folder)
+    if errors:
+        raise UserErrors(errors)
+    if not files:
         raise UserError(f"contains no texts ({describe_formats()})", "add one, or correct the path", folder)
-    return sorted(found, key=lambda item: os.fsencode(item[0]))
+    return sorted(files, key=lambda item: os.fsencode(item[0]))
 
 
 def _is_followed(link: Path, root: Path) -> bool:
@@ -150,19 +154,81 @@ def _is_followed(link: Path, root: Path) -> bool:
         return False
 
 
+# HTML
+
+_LEFT_OUT = "head iframe noscript object script style svg template textarea title"
+LEFT_OUT = frozenset(_LEFT_OUT.split())
+"""Elements whose content is no part of the text."""
+_PARAGRAPHS = """
+address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2
+h3 h4 h5 h6 header hr html main nav ol p pre section summary table tbody tfoot thead ul
+"""
+SEPARATORS = {**dict.fromkeys(_PARAGRAPHS.split(), "\n\n"), "li": "\n", "tr": "\n", "td": "\t", "th": "\t"}
+"""Separator before and after an element, so that its words do not join those of its neighbour."""
+BACK_LINK = "\u2191"
+"""The link from a footnote back to its mark, as mammoth writes it."""
+
+
+def extract_html(html: str) -> str:
+    """Return the text of an HTML page, as a reader sees it: paragraphs apart by a blank line, rows by a line break.
+
+    Nothing is fetched or run, and no entity is expanded but those of HTML. Markup that is not well-formed is read as a
+    browser would.
+
+    Raises:
+        ValueError: elements are nested too deep, so that the rest would be lost.
+    """
+    from lxml import etree
+
+    # libxml2 ends a page at a NUL character
+    data = html.replace("\0", "\ufffd").encode("utf-8")
+    if not data.strip():
+        return ""
+    parser = etree.HTMLParser(
+        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True, recover=True
+    )
+    root = etree.fromstring(data, parser)
+    if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
+        raise ValueError("elements are nested too deep")
+    text = "" if root is None else "".join(_list_pieces(root, etree))
+    text = re.sub(r" ?\n ?", "\n", re.sub(r"[ \t\r\f\v]+", " ", text))
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def _list_pieces(root: Any, etree: Any) -> list[str]:
+    """Return the pieces of text below an element; walked without recursion, since nesting is the page's choice."""
+    pieces: list[str] = []
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        tag = element.tag if isinstance(element.tag, str) else ""
+        if event == "start" and tag in LEFT_OUT:
+            walk.skip_subtree()
+        elif event == "start":
+            text = element.text or ""
+            pieces.append("\n" if tag == "br" else SEPARATORS.get(tag, ""))
+            if tag != "a" or text.strip() != BACK_LINK:
+                pieces.append(text.replace("\n", " "))
+        else:
+            pieces += [SEPARATORS.get(tag, ""), (element.tail or "").replace("\n", " ")]
+    return pieces
+
+
+# DOCX, ODT and PDF: the process that starts the conversion
+
+
 def _convert(path: Path, kind: str) -> ReadDocument:
-    need_packages(EXTRA, CONVERTERS[kind])
+    need_packages("documents", CONVERTERS[kind])
     with open_regular(path) as file:
         if file.seek(0, 2) > CONVERTED_BYTES:
             raise UserError(f"larger than {CONVERTED_BYTES >> 20} MB", "remove its pictures, or split it", path)
     # -I: neither the folder of the user nor variables choose what is imported
     command = [sys.executable, "-I", "-c", _CHILD, str(path.resolve()), *filter(None, sys.path)]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False)
-    except subprocess.TimeoutExpired as e:
-        raise _explain_end(path) from e
-    if done.returncode:
-        raise _explain_end(path)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=True
+        )
+    except subprocess.SubprocessError as e:
+        raise UserError("takes too long to convert", "save it as plain text", path) from e
     answer = json.loads(done.stdout)
     if "error" in answer:
         what, remedy = answer["error"]
@@ -170,5 +236,95 @@ def _convert(path: Path, kind: str) -> ReadDocument:
     return ReadDocument(path, answer["text"], True, tuple(answer["warnings"]))
 
 
-def _explain_end(path: Path) -> UserError:
-    return UserError("takes too long to convert", "save it as plain text", path)
+# and the process that converts
+
+
+def main(path: str) -> None:
+    """Convert a file and print the result as JSON: ``text`` and ``warnings``, or ``error``."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    try:
+        answer = _convert_file(Path(path))
+    except UserError as e:
+        answer = {"error": (e.what, e.remedy)}
+    except MemoryError:
+        answer = {"error": ("needs too much memory", "split the file")}
+    except Exception as e:  # the libraries raise whatever a damaged file leads to
+        answer = {"error": (f"is damaged: {get_first_line(e)[:200]}", "save the file again")}
+    json.dump(answer, sys.stdout)
+
+
+def _convert_file(path: Path) -> dict[str, Any]:
+    warnings: list[str] = []
+    match path.suffix.lower():
+        case ".pdf":
+            text, warnings = _convert_pdf(path)
+        case ".docx":
+            text = _convert_docx(path)
+        case _:
+            text = _convert_odt(path)
+    if len(text) > MAX_CHARACTERS:
+        raise UserError(f"has more than {MAX_CHARACTERS >> 20} million characters of text", "split the file")
+    # a lone half of a surrogate pair cannot be written in UTF-8
+    return {"text": text.encode("utf-8", "replace").decode("utf-8"), "warnings": warnings}
+
+
+def _convert_docx(path: Path) -> str:
+    import mammoth
+
+    _check_archive(path)
+    with path.open("rb") as file:
+        html = mammoth.convert_to_html(file, convert_image=mammoth.images.img_element(lambda _: {})).value
+    return extract_html(html)
+
+
+def _convert_odt(path: Path) -> str:
+    from odfdo import Document
+
+    _check_archive(path)
+    markdown = str(Document(path).to_markdown())
+    return re.sub(r"\\([\\`*_{}\[\]()#+.!|<>~-])", r"\1", markdown).strip()
+
+
+def _convert_pdf(path: Path) -> tuple[str, list[str]]:
+    """Return the text of all pages, and a warning about pages without text."""
+    from pypdf import PdfReader
+    from pypdf.errors import DependencyError
+
+    reader = PdfReader(path)
+    try:
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise UserError(PASSWORD, "save it without a password")
+        pages = [page.extract_text().strip() for page in reader.pages]
+    except DependencyError as e:
+        raise UserError("is encrypted", "save it without encryption") from e
+    empty = [number for number, page in enumerate(pages, 1) if not page]
+    if len(empty) == len(pages):
+        raise UserError("contains no text: its pages are pictures, as a scanner makes them", "recognise its text")
+    warnings = [f"{len(empty)} of {len(pages)} pages have no text, page {n} first: a picture or a scan" for n in empty]
+    return "\n\n".join(page for page in pages if page), warnings[:1]
+
+
+def _check_archive(path: Path) -> None:
+    """Raise UserError if the parts of an archive are too large, declare entities, or are encrypted."""
+    try:
+        with ZipFile(path) as archive:
+            if sum(part.file_size for part in archive.infolist()) > UNPACKED_BYTES:
+                raise UserError("looks like a compression bomb", "give the original file")
+            for part in archive.infolist():
+                if part.flag_bits & 1:
+                    raise UserError(PASSWORD, "save it without a password")
+                if part.filename.endswith((".xml", ".rels")):
+                    _check_part(archive.read(part).replace(b"\0", b""))  # as if it had one byte a letter
+    except (BadZipFile, NotImplementedError) as e:
+        with path.open("rb") as file:  # Word encrypts a file inside of its older format
+            if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
+                raise UserError(f"{PASSWORD}, or has the format of before 2007", "save the file again") from e
+        raise UserError(f"is damaged: {e}", "save the file again") from e
+
+
+def _check_part(data: bytes) -> None:
+    if re.search(rb"<!(?:DOCTYPE|ENTITY)", data, re.IGNORECASE):
+        raise UserError("contains a DOCTYPE, which is refused", "save the file again")
+    if b"manifest:encryption-data" in data:
+        raise UserError(PASSWORD, "save it without a password")

@@ -13,7 +13,7 @@ from pan_scdg.pan.text_alignment import PairCorpus, find_pairs_file, read_pairs
 from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
 
 Task = Literal["pairs", "retrieval"]
-_WANTED = {
+_NEEDED_FILES = {
     "pairs": "a file whose name ends in 'pairs'",
     "retrieval": f"{QUERIES_NAME} and one of {', '.join(CORPUS_NAMES)}",
 }
@@ -26,12 +26,12 @@ def detect_task(directory: Path) -> Task:
         UserError: the directory is missing, or has the files of neither task, or of both.
     """
     list_directory(directory)
-    found: list[Task] = [task for task in ("pairs", "retrieval") if _has_input(directory, task)]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    tasks: list[Task] = [task for task in ("pairs", "retrieval") if _has_input(directory, task)]
+    if len(tasks) == 1:
+        return tasks[0]
+    if tasks:
         raise UserError("contains the input of both tasks", "give a folder with one of them", directory)
-    raise UserError(f"no input: expected {' or '.join(_WANTED.values())}", "correct --input", directory)
+    raise UserError(f"no input: expected {' or '.join(_NEEDED_FILES.values())}", "correct --input", directory)
 
 
 def _has_input(directory: Path, task: Task) -> bool:
@@ -43,23 +43,20 @@ def _has_input(directory: Path, task: Task) -> bool:
 def hash_input(directory: Path, task: Task, corpus: str | None = None, pairs: PairCorpus | None = None) -> str:
     """Return the SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads.
 
-    A ``corpus`` file whose SHA-256 is given, and the list of ``pairs`` that are given, are not read again; the texts of
-    these pairs are kept while they are hashed.
+    A ``corpus`` file whose SHA-256 is given, and the list of ``pairs`` that are given, are not read again.
 
     Raises:
         UserError: a file is missing or cannot be read, see `read_pairs`.
     """
     digest = hashlib.sha256()
-    hash_path = hash_regular if pairs is None else pairs.texts.keep
     for name, path in sorted(_list_files(directory, task, pairs)):
-        content = corpus if corpus is not None and path.name in CORPUS_NAMES else hash_path(path)
+        content = corpus if corpus is not None and path.name in CORPUS_NAMES else _hash_regular(path)
         # digests have a fixed size, so that names and contents cannot run into each other
         digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
     return digest.hexdigest()
 
 
-def hash_regular(path: Path) -> str:
-    """Return the SHA-256 (hex) of the bytes of ``path``; see `open_regular`."""
+def _hash_regular(path: Path) -> str:
     with open_regular(path) as file:
         return hash_stream(file)
 
@@ -69,8 +66,8 @@ def _list_files(directory: Path, task: Task, pairs: PairCorpus | None) -> Iterat
         listed = pairs or read_pairs(directory, Notices())
         paths = {listed.pairs_file, *(f.path for p in listed.pairs for f in (p.suspicious, p.source))}
     else:
-        found = find_corpus(directory)
-        if found is None:
-            raise UserError(f"no input for retrieval: expected {_WANTED[task]}", "correct --input", directory)
-        paths = {found, directory / QUERIES_NAME}
+        corpus = find_corpus(directory)
+        if corpus is None:
+            raise UserError(f"no input for retrieval: expected {_NEEDED_FILES[task]}", "correct --input", directory)
+        paths = {corpus, directory / QUERIES_NAME}
     return ((p.relative_to(directory).as_posix(), p) for p in paths)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TextIO
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import is_file, stream_lines
+from pan_scdg.pan.untrusted import is_file, stream_columns
 
 RUN_NAMES = ("run.txt", "run.txt.gz")
-TOP = 1000
+MAX_DEPTH = 1000
 """Official depth of a run; the best document of a run up to this depth always has the score 1000."""
 
 
@@ -27,7 +27,7 @@ def format_run(query_id: str, doc_ids: Sequence[str], tag: str) -> Iterator[str]
     """
     if len(set(doc_ids)) != len(doc_ids):
         raise ValueError(f"a document occurs twice for query {query_id!r}")
-    best = max(TOP, len(doc_ids))
+    best = max(MAX_DEPTH, len(doc_ids))
     for rank, doc_id in enumerate(doc_ids, start=1):
         columns = (query_id, "Q0", doc_id, str(rank), str(best + 1 - rank), tag)
         if any(not c or c.split() != [c] for c in columns):
@@ -56,28 +56,26 @@ def find_run(path: Path) -> Path:
         if is_file(path):
             return path
         raise UserError("the run does not exist", "give a TREC run, or a folder with run.txt or run.txt.gz", path)
-    found = [path / name for name in RUN_NAMES if is_file(path / name)]
-    if len(found) != 1:
-        many = f"{len(found)} runs" if found else "no run"
-        raise UserError(f"{many} in this folder", "keep exactly one of run.txt and run.txt.gz", path)
-    return found[0]
+    files = [path / name for name in RUN_NAMES if is_file(path / name)]
+    if len(files) != 1:
+        what = "two runs" if files else "no run"
+        raise UserError(f"{what} in this folder", "keep exactly one of run.txt and run.txt.gz", path)
+    return files[0]
 
 
 def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
     """Return documents and scores of each query, in the order of the lines of a ``run.txt`` or ``run.txt.gz``.
 
     Raises:
-        UserError: not readable, empty, not six columns, a rank or score that is not a number, or a document twice for
-            one query.
+        UserError: not readable, empty, fewer than six columns, a rank or score that is not a number, or a document
+            twice for one query.
     """
     run: dict[str, dict[str, float]] = {}
-    for number, line in stream_lines(path):
-        columns = line.split()
-        if len(columns) != 6:
-            raise UserError(
-                f"expected 6 columns, found {len(columns)}", "write 'qid Q0 doc_id rank score tag'", path, number
-            )
-        query_id, _, doc_id, rank, score, _ = columns
+    for number, columns in stream_columns(path):
+        if len(columns) < 6:
+            what = f"expected 6 columns, found {len(columns)}"
+            raise UserError(what, "write 'qid Q0 doc_id rank score tag'", path, number)
+        query_id, _, doc_id, rank, score = columns[:5]
         documents = run.setdefault(query_id, {})
         if doc_id in documents:
             raise UserError(f"{doc_id!r} occurs twice for query {query_id!r}", "keep one line", path, number)

@@ -1,14 +1,15 @@
-"""Read the retrieval layout of PAN 2026: corpus (streamed) and queries in JSON Lines, and relevance judgements."""
+"""Read the retrieval layout of PAN 2026: corpus and queries in JSON Lines, and relevance judgements."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, KeysView, Mapping
 from pathlib import Path
 from typing import Any
 
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import FEWEST
-from pan_scdg.pan.untrusted import STREAM_BYTES, See, check_id, is_file, parse_json_object, stream_lines
+from pan_scdg.pan.text_alignment import MIN_ITEMS
+from pan_scdg.pan.untrusted import STREAM_BYTES, check_id, is_file, parse_json_object, stream_columns, stream_lines
 from pan_scdg.records import Document, Query
 
 CORPUS_NAMES = ("documents.jsonl.gz", "corpus.jsonl.gz", "documents.jsonl", "corpus.jsonl")
@@ -17,32 +18,74 @@ QUERIES_BYTES = 1 << 30
 """Largest queries file in bytes, since queries are kept in memory; the official limit of all input files is 900 MB."""
 
 
+class Corpus:
+    """The documents of a corpus file, each of them checked, in the order of the file.
+
+    Only the ids stay in memory; each iteration reads the file again.
+
+    Raises:
+        UserError: see `stream_corpus`.
+    """
+
+    def __init__(self, directory: Path, notices: Notices) -> None:
+        self._directory = directory
+        self._ids = dict.fromkeys(document.doc_id for document in stream_corpus(directory, notices))
+        self.digest = hash_file(_require_corpus(directory))
+        """SHA-256 (hex) of the corpus file."""
+
+    @property
+    def ids(self) -> KeysView[str]:
+        """Return the ids of all documents, a set in the order of the corpus."""
+        return self._ids.keys()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[Document]:
+        return stream_corpus(self._directory, Notices())
+
+    def select(self, doc_ids: Collection[str]) -> Iterator[Document]:
+        """Yield the documents that ``doc_ids`` name and the corpus has, in the order of the corpus."""
+        missing = set(doc_ids) & self.ids
+        for document in self:
+            if not missing:
+                return
+            if document.doc_id in missing:
+                missing.remove(document.doc_id)
+                yield document
+
+
 def find_corpus(directory: Path) -> Path | None:
     """Return the corpus of a retrieval input, None if it has none.
 
     Raises:
         UserError: there are several corpus files.
     """
-    found = [directory / name for name in CORPUS_NAMES if is_file(directory / name)]
-    if len(found) > 1:
-        raise UserError(f"several corpus files: {', '.join(p.name for p in found)}", "keep one of them", directory)
-    return found[0] if found else None
+    files = [directory / name for name in CORPUS_NAMES if is_file(directory / name)]
+    if len(files) > 1:
+        raise UserError(f"several corpus files: {', '.join(p.name for p in files)}", "keep one of them", directory)
+    return files[0] if files else None
 
 
-def stream_corpus(directory: Path, notices: Notices, see: See | None = None) -> Iterator[Document]:
+def _require_corpus(directory: Path) -> Path:
+    path = find_corpus(directory)
+    if path is None:
+        raise UserError(f"no corpus: expected one of {', '.join(CORPUS_NAMES)}", "add one of these files", directory)
+    return path
+
+
+def stream_corpus(directory: Path, notices: Notices) -> Iterator[Document]:
     """Yield the documents of a corpus of any size, in the order of the file.
 
     Only two digests and a line number per id stay in memory. A duplicate is counted and skipped, an empty document
-    is counted and kept. ``see`` is called with all bytes of the file, for example to hash it while it is read.
+    is counted and kept.
 
     Raises:
         UserError: no corpus or an empty one, a malformed line, an unusable id, or one id with two texts.
     """
-    path = find_corpus(directory)
-    if path is None:
-        raise UserError(f"no corpus: expected one of {', '.join(CORPUS_NAMES)}", "add one of these files", directory)
+    path = _require_corpus(directory)
     seen: dict[bytes, tuple[bytes, int]] = {}
-    for number, record in _read_records(path, notices, see=see):
+    for number, record in _read_records(path, notices):
         doc_id = _parse_id(record, ("docno", "docid", "doc_id"), path, number)
         document = Document(doc_id, _parse_text(record, ("text", "default_text"), path, number, notices))
         digest = _hash_text(document.text)
@@ -78,15 +121,13 @@ def read_queries(directory: Path, notices: Notices) -> list[Query]:
         queries[query_id] = Query(query_id, text)
     if not queries:
         raise UserError("the file has no queries", "add queries", path)
-    if len(queries) < FEWEST:
-        notices.add(f"fewer than {FEWEST} queries: TIRA's check will refuse this output", str(path))
+    if len(queries) < MIN_ITEMS:
+        notices.add(f"fewer than {MIN_ITEMS} queries: TIRA's check will refuse this output", str(path))
     return list(queries.values())
 
 
-def _read_records(
-    path: Path, notices: Notices, total: int = STREAM_BYTES, see: See | None = None
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in stream_lines(path, total, see=see):
+def _read_records(path: Path, notices: Notices, total: int = STREAM_BYTES) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in stream_lines(path, total):
         if line.strip():
             yield number, parse_json_object(line, path, number)
         else:
@@ -128,16 +169,13 @@ def _hash_text(text: str) -> bytes:
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Return relevance grades by query and document, from lines ``qid 0 doc_id grade``; blank lines are skipped.
+    """Return relevance grades by query and document, from lines ``qid 0 doc_id grade``.
 
     Raises:
         UserError: not readable, empty, not four columns, a grade that is not an integer, or a document judged twice.
     """
     qrels: dict[str, dict[str, int]] = {}
-    for number, line in stream_lines(path):
-        columns = line.split()
-        if not columns:
-            continue
+    for number, columns in stream_columns(path):
         if len(columns) != 4:
             raise UserError(f"expected 4 columns, found {len(columns)}", "write 'qid 0 doc_id grade'", path, number)
         query_id, _, doc_id, grade = columns

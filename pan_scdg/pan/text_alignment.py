@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.kept_texts import KeptTexts
 from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_document, read_utf8
 from pan_scdg.records import DocumentPair, TextFile
 
-FEWEST = 3
+MIN_ITEMS = 3
 """With fewer pairs (or queries) TIRA's format check refuses the result."""
 FILE_NAME_BYTES = 255
 
@@ -25,8 +24,6 @@ class PairCorpus(NamedTuple):
 
     pairs_file: Path
     pairs: tuple[DocumentPair, ...]
-    texts: KeptTexts
-    """Of the documents of the pairs."""
 
 
 def read_text(file: TextFile) -> str:
@@ -35,9 +32,7 @@ def read_text(file: TextFile) -> str:
     Raises:
         UserError: see `read_document`.
     """
-    if file.text is not None:
-        return file.text
-    return read_document(file.path) if file.read is None else file.read(file.path)
+    return read_document(file.path) if file.text is None else file.text
 
 
 def name_detection(pair: DocumentPair) -> str:
@@ -55,13 +50,13 @@ def find_pairs_file(directory: Path) -> Path | None:
         UserError: the directory cannot be listed, or there are several candidates.
     """
     entries = list_directory(directory)
-    found = [p for p in entries if p.name.endswith("pairs") and is_file(p)]
-    if not found and all((directory / side).is_dir() for side in ("susp", "src")):
-        found = [p / "pairs" for p in entries if is_file(p / "pairs")]
-    if len(found) > 1:
-        names = ", ".join(str(p.relative_to(directory)) for p in found)
+    files = [p for p in entries if p.name.endswith("pairs") and is_file(p)]
+    if not files and all((directory / side).is_dir() for side in ("susp", "src")):
+        files = [p / "pairs" for p in entries if is_file(p / "pairs")]
+    if len(files) > 1:
+        names = ", ".join(str(p.relative_to(directory)) for p in files)
         raise UserError(f"several pairs files: {names}", "keep one of them", directory)
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
@@ -99,9 +94,9 @@ def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
         raise UserErrors(errors)
     if not pairs:
         raise UserError("contains no pairs", "add at least one line with two ids", file)
-    if len(pairs) < FEWEST:
-        notices.add(f"fewer than {FEWEST} pairs: TIRA's check will refuse this output", str(file))
-    return PairCorpus(file, tuple(pairs.values()), documents.texts)
+    if len(pairs) < MIN_ITEMS:
+        notices.add(f"fewer than {MIN_ITEMS} pairs: TIRA's check will refuse this output", str(file))
+    return PairCorpus(file, tuple(pairs.values()))
 
 
 def _read_lines(file: Path, notices: Notices) -> Iterator[tuple[int, str]]:
@@ -126,15 +121,15 @@ def _parse_pair(line: str, documents: "_Documents", file: Path, number: int) -> 
             file,
             number,
         )
-    found, errors = [], []
+    files, errors = [], []
     for name in columns:
         try:
-            found.append(documents.find(name, file, number))
+            files.append(documents.find(name, file, number))
         except UserError as e:
             errors.append(e)
     if errors:
         raise UserErrors(errors)
-    return DocumentPair(found[0], found[1], number)
+    return DocumentPair(files[0], files[1], number)
 
 
 def _claim_name(pair: DocumentPair, names: dict[str, DocumentPair], file: Path) -> None:
@@ -162,16 +157,14 @@ class _Documents:
     """Finds documents by id in one input directory: at its root or one folder down, with ``.txt`` added or not."""
 
     def __init__(self, directory: Path) -> None:
-        self.texts = KeptTexts()
-        self._read = self.texts.read
         self._root = directory.resolve()
-        self._places = [directory, *(p for p in list_directory(directory) if p.is_dir())]
-        self._found: dict[str, TextFile] = {}
+        self._folders = [directory, *(p for p in list_directory(directory) if p.is_dir())]
+        self._files: dict[str, TextFile] = {}
         self._paths: dict[str, Path] = {}
 
     def find(self, name: str, file: Path, line: int) -> TextFile:
         """Return the document that ``name``, read in ``line`` of ``file``, refers to."""
-        if name not in self._found:
+        if name not in self._files:
             check_id(name, file, line)
             if name.startswith("/") or ".." in name.split("/"):
                 raise UserError(f"the id {name!r} leads outside the directory", "correct the id", file, line)
@@ -186,19 +179,19 @@ class _Documents:
                     file,
                     line,
                 )
-            self._found[name] = TextFile(doc_id, f"{doc_id.rpartition('/')[2]}.txt", path, read=self._read)
-        return self._found[name]
+            self._files[name] = TextFile(doc_id, f"{doc_id.rpartition('/')[2]}.txt", path)
+        return self._files[name]
 
     def _find_path(self, name: str, file: Path, line: int) -> Path:
-        candidates = (place / n for place in self._places for n in (name, f"{name}.txt"))
+        candidates = (folder / n for folder in self._folders for n in (name, f"{name}.txt"))
         # keyed by the resolved path: two paths to one file are not ambiguous
-        found = {p.resolve(): p for p in candidates if is_file(p)}
-        if not found:
+        paths = {p.resolve(): p for p in candidates if is_file(p)}
+        if not paths:
             raise UserError(f"no file for the id {name!r}", "add the text or correct the id", file, line)
-        if len(found) > 1:
-            paths = ", ".join(str(p) for p in found.values())
-            raise UserError(f"several files for the id {name!r}: {paths}", "keep one, or name its folder", file, line)
-        target, path = next(iter(found.items()))
+        if len(paths) > 1:
+            names = ", ".join(map(str, paths.values()))
+            raise UserError(f"several files for the id {name!r}: {names}", "keep one, or name its folder", file, line)
+        ((target, path),) = paths.items()
         if not target.is_relative_to(self._root):
             raise UserError(f"the id {name!r} leads outside the directory", "replace the link by the file", file, line)
         return path

@@ -1,19 +1,23 @@
-"""Read the truth of the text-alignment layout: one XML file per pair, one ``plagiarism`` feature per reused passage."""
+"""Read the XML of the text-alignment layout: the truth of pairs, and passages as the official evaluator reads them."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.own_files import HIDDEN, MARK
 from pan_scdg.pan.text_alignment import find_pairs_file, name_detection
 from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_bytes
-from pan_scdg.records import DocumentPair, Passage
+from pan_scdg.records import DocumentPair, Passage, Span
 
+TAG = "plagiarism"
+"""Ending of the name of a feature that is reuse; older corpora write ``artificial-plagiarism``."""
 FOLDERS = ("truth", "03_train_truth", "03_test_truth")
-RESULTS = (MARK, HIDDEN, "decisions.jsonl")
+RESULTS = ("job.json", ".pan_scdg", ".pan_scdg.json", "decisions.jsonl")
 """Files that mark a folder as the output of a run."""
+MAX_OFFSET = 10**15
+"""Largest offset and length: no document is longer, and their sums fit in 64 bits."""
+THIS, SOURCE = ("this_offset", "this_length"), ("source_offset", "source_length")
 _DETECTED = re.compile(rb"""detected-plagiarism["']""")
 
 
@@ -30,16 +34,16 @@ def find_truth(directory: Path) -> Path | None:
     pairs = find_pairs_file(directory)
     if pairs is not None and pairs.parent != directory:
         own = directory / f"{pairs.parent.name}_truth"
-        if own.is_dir() and not holds_results(own):
+        if own.is_dir() and not _contains_results(own):
             return own
     named = [directory / name for name in FOLDERS if (directory / name).is_dir()]
-    found = [folder for folder in named if not holds_results(folder)]
-    if len(found) > 1:
-        names = ", ".join(p.name for p in found)
+    folders = [folder for folder in named if not _contains_results(folder)]
+    if len(folders) > 1:
+        names = ", ".join(p.name for p in folders)
         raise UserError(f"several folders with truth: {names}", "choose one with --truth", directory)
-    if found:
-        return found[0]
-    if pairs is not None and not holds_results(pairs.parent) and any(list_truth_files(pairs.parent)):
+    if folders:
+        return folders[0]
+    if pairs is not None and not _contains_results(pairs.parent) and any(list_truth_files(pairs.parent)):
         return pairs.parent
     return None
 
@@ -48,20 +52,20 @@ def list_truth_files(directory: Path) -> dict[str, list[Path]]:
     """Return the XML files in ``directory`` and one folder below, by file name; results of a run are left out.
 
     Raises:
-        UserError: the directory cannot be listed, or itself holds results of a run.
+        UserError: the directory cannot be listed, or itself contains results of a run.
     """
-    if holds_results(directory):
+    if _contains_results(directory):
         raise UserError("contains the results of a run, not the truth", "give the folder with the truth XML", directory)
     files: dict[str, list[Path]] = {}
     for folder in (directory, *(p for p in list_directory(directory) if p.is_dir())):
-        if folder == directory or not holds_results(folder):
+        if folder == directory or not _contains_results(folder):
             for path in _list_xml_files(folder):
                 files.setdefault(path.name, []).append(path)
     return files
 
 
-def holds_results(folder: Path) -> bool:
-    """Return True if a run wrote ``folder``: it has the mark of an output, or XML with detected passages."""
+def _contains_results(folder: Path) -> bool:
+    """Return True if a run wrote ``folder``: it has a file of an output, or XML with detected passages."""
     if any((folder / name).exists() for name in RESULTS):
         return True
     return any(_DETECTED.search(read_bytes(path)) for path in _list_xml_files(folder) if is_file(path))
@@ -77,7 +81,7 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
     ``altered`` features are not reuse, and features of another source are not this pair's.
 
     Raises:
-        UserErrors: every pair whose XML file is missing, found twice, malformed or about another document.
+        UserErrors: every pair whose XML file is missing, different in two folders, malformed or about another document.
         UserError: the directory cannot be listed, or contains no truth.
     """
     files = list_truth_files(directory)
@@ -87,7 +91,7 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
     errors: list[UserError] = []
     for pair in pairs:
         try:
-            path = _find_truth_file(files.get(name_detection(pair), []), directory, pair)
+            path = _choose_truth_file(files.get(name_detection(pair), []), directory, pair)
             truth[pair.suspicious.doc_id, pair.source.doc_id] = _read_passages(path, pair)
         except UserError as e:
             errors.append(e)
@@ -96,13 +100,14 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
     return truth
 
 
-def _find_truth_file(found: list[Path], directory: Path, pair: DocumentPair) -> Path:
+def _choose_truth_file(paths: Sequence[Path], directory: Path, pair: DocumentPair) -> Path:
     name = name_detection(pair)
-    if not found or not is_file(found[0]):
+    if not paths or not is_file(paths[0]):
         raise UserError(f"the truth file {name!r} does not exist", "add it, or give another directory", directory)
-    if len(found) > 1:
-        raise UserError(f"the truth file {name!r} is in {len(found)} folders", "keep one of them", directory)
-    return found[0]
+    if len({read_bytes(path) for path in paths}) > 1:
+        folders = " and ".join(str(path.parent) for path in paths[:2])
+        raise UserError(f"the truth file {name!r} differs in {folders}", "choose one with --truth", directory)
+    return paths[0]
 
 
 def _read_passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
@@ -115,12 +120,66 @@ def _read_passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
             path,
             root.sourceline,
         )
-    features = (e for e in root.iterchildren(tag="{*}*") if e.get("name") == "plagiarism")
+    source = _strip_txt(pair.source.reference)
     return tuple(
-        _parse_passage(e, path)
-        for e in features
-        if _strip_txt(e.get("source_reference") or "") == _strip_txt(pair.source.reference)
+        Passage(
+            _parse_number(feature, "this_offset", path),
+            _parse_number(feature, "this_length", path, 1),
+            _parse_number(feature, "source_offset", path),
+            _parse_number(feature, "source_length", path, 1),
+            feature.get("obfuscation") or "",
+        )
+        for feature in root.iterchildren("{*}*")
+        if (feature.get("name") or "").endswith(TAG) and _strip_txt(feature.get("source_reference") or "") == source
     )
+
+
+def read_spans(directory: str | Path, tag: str) -> list[Span]:
+    """Return all passages of a directory whose feature name ends with ``tag``.
+
+    Reads ``*.xml`` of the directory and of the folders directly below it, whatever their names. A passage belongs to
+    the documents that its references name, after every ".txt" in them is deleted. Left out as in the official
+    evaluator: hidden files, files whose root has no ``reference``, features without ``this_offset`` or
+    ``this_length``. A feature that lacks one of the three source attributes has no source.
+
+    Raises:
+        UserError: the directory is missing, a file is not well-formed or has a DOCTYPE, an offset or length is not a
+            whole number from 0 to `MAX_OFFSET`, or all lengths of a passage are 0; with the file and the line.
+    """
+    folder = Path(directory)
+    if not folder.is_dir():
+        raise UserError("the directory does not exist", "give the directory with the XML files", directory)
+    paths = [*folder.glob("*.xml"), *folder.glob("*/*.xml")]
+    visible = [p for p in paths if not any(part.startswith(".") for part in p.relative_to(folder).parts)]
+    return read_span_files(sorted(visible), tag)
+
+
+def read_span_files(paths: Iterable[Path], tag: str) -> list[Span]:
+    """Return all passages of these XML files whose feature name ends with ``tag``; see `read_spans`."""
+    return [span for path in paths for span in _parse_spans(path, tag)]
+
+
+def _parse_spans(path: Path, tag: str) -> Iterator[Span]:
+    root = parse_xml(path)
+    suspicious = root.get("reference")
+    if suspicious is None:
+        return
+    for node in root.iterchildren("*"):
+        if _has_attributes(node, ("name", *THIS)) and node.get("name").endswith(tag):
+            this_offset, this_length = (_parse_number(node, name, path) for name in THIS)
+            source, source_offset, source_length = None, 0, 0
+            if _has_attributes(node, ("source_reference", *SOURCE)):
+                source = _strip_txt(node.get("source_reference"))
+                source_offset, source_length = (_parse_number(node, name, path) for name in SOURCE)
+            if this_length + source_length == 0:
+                raise UserError(
+                    "a feature whose lengths are 0", "give the length of the passage", path, node.sourceline
+                )
+            yield Span(_strip_txt(suspicious), this_offset, this_length, source, source_offset, source_length)
+
+
+def _has_attributes(node: Any, names: tuple[str, ...]) -> bool:
+    return all(node.get(name) is not None for name in names)
 
 
 def _strip_txt(reference: str) -> str:
@@ -128,23 +187,14 @@ def _strip_txt(reference: str) -> str:
     return reference.replace(".txt", "")
 
 
-def _parse_passage(feature: Any, path: Path) -> Passage:
-    return Passage(
-        _parse_number(feature, "this_offset", path, 0),
-        _parse_number(feature, "this_length", path, 1),
-        _parse_number(feature, "source_offset", path, 0),
-        _parse_number(feature, "source_length", path, 1),
-        feature.get("obfuscation") or "",
-    )
-
-
-def _parse_number(feature: Any, name: str, path: Path, smallest: int) -> int:
+def _parse_number(feature: Any, name: str, path: Path, minimum: int = 0) -> int:
     text = feature.get(name) or ""
-    if not re.fullmatch(r"[0-9]{1,15}", text) or int(text) < smallest:
-        raise UserError(
-            f"{name}={text!r} is not a whole number of at least {smallest}",
-            "correct the attribute",
-            path,
-            feature.sourceline,
-        )
-    return int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not minimum <= number <= MAX_OFFSET:
+        shortened = text if len(text) <= 40 else f"{text[:40]}..."
+        what = f"{name}={shortened!r} is not a whole number from {minimum} to {MAX_OFFSET}"
+        raise UserError(what, "correct the attribute", path, feature.sourceline)
+    return number

@@ -1,30 +1,28 @@
 """Read hostile input within limits, which every reader applies.
 
-Whatever a file holds, reading it ends with a value or with one ``UserError`` that names the file and, where there is
-one, the line: never with a hang, an exhausted memory or a traceback.
+Whatever a file contains, reading it ends with a value or with one ``UserError`` that names the file and, where there
+is one, the line: never with a hang, an exhausted memory or a traceback.
 """
 
-import codecs
 import gzip
-import io
 import json
+import math
+import re
 import stat
 import sys
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from pan_scdg.bounded_json import parse_json
 from pan_scdg.errors import UserError
-from pan_scdg.pan.kinds import SAMPLE, guess_encoding, is_wide, recognise_format
 
 MB = 1 << 20
 DOCUMENT_BYTES = 8 * MB
 """Largest document: twice the Bible. Its tokens take 180 bytes per character, 1.4 GB in total."""
 TEXT_BYTES = 64 * MB
-"""Largest other text file, such as a list of pairs; with one emoji in it, it takes 320 MB while it is read."""
+"""Largest other text file, such as a list of pairs."""
 XML_BYTES = 16 * MB
 """Largest XML file; its tree takes up to 30 times its size."""
 LINE_BYTES = 32 * MB
@@ -32,110 +30,33 @@ STREAM_BYTES = 64 << 30
 BOMB_RATIO = 1000
 BOMB_FROM_BYTES = 100 * MB
 ID_CHARACTERS = 512
+JSON_VALUES, JSON_DEPTH = 100_000, 64
 
-See = Callable[[Any], object]
-"""Takes bytes that are read."""
-
-
-def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
-    r"""Return the text of ``path`` as the official reader sees it: ``\r\n`` and ``\r`` become ``\n``.
-
-    A byte-order mark stays as character 0, because offsets count it (formats, "Characters and newlines"). One
-    character above U+FFFF makes a string take four bytes per character, so it is decoded in parts and never held twice.
-
-    Raises:
-        UserError: not a regular file, not readable, larger than ``limit`` bytes, or not UTF-8 (names line and byte).
-    """
-    with open_regular(path) as file:
-        return _decode(file, path, limit)
-
-
-def _decode(file: BinaryIO, path: Path, limit: int) -> str:
-    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")(), translate=True)
-    parts, seen = list[str](), 0
-    try:
-        while block := file.read(MB):
-            seen += len(block)
-            if seen > limit:
-                raise _describe_too_large(path, limit)
-            parts.append(decoder.decode(block))
-        parts.append(decoder.decode(b"", final=True))
-    except UnicodeDecodeError as e:
-        file.seek(0)
-        raise _describe_not_utf8(path, file.read(limit)) from e
-    return "".join(parts)
+SAMPLE = 1 << 16
+"""Bytes by which a format or an encoding is recognised."""
+ARCHIVES = (
+    (b"mimetypeapplication/vnd.oasis.opendocument.text", "an OpenDocument text (ODT)"),
+    (b"mimetypeapplication/epub+zip", "an EPUB"),
+    (b"word/document.xml", "a Word document (DOCX)"),
+)
+BEGINNINGS = (
+    (b"%PDF-", "a PDF"),
+    (b"{\\rtf", "a Rich Text document (RTF)"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Word document of before 2007 (DOC)"),
+    (b"\x1f\x8b", "a gzip file"),
+)
+BYTE_ORDER_MARKS = (
+    (b"\xff\xfe\0\0", "UTF-32"),
+    (b"\0\0\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+"""The longer ones first."""
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
 
 
-def _describe_not_utf8(path: Path, data: bytes) -> UserError:
-    """Return the error that names the first byte that is not UTF-8."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as e:
-        start, reason = e.start, e.reason
-    else:
-        return UserError("was changed while it was read", "run again", path)
-    line = data.count(b"\n", 0, start) + data.count(b"\r", 0, start) - data.count(b"\r\n", 0, start) + 1
-    what = f"not UTF-8: byte {start} is 0x{data[start]:02x} ({reason})"
-    if encoding := guess_encoding(data[:SAMPLE] if start < SAMPLE else data[start - SAMPLE // 2 :]):
-        what += f", it seems to be {encoding}"
-    return UserError(what, "convert the file to UTF-8", path, line)
-
-
-def read_document(path: Path) -> str:
-    """Return the text of a document, see `read_utf8`; a file of a word processor is recognised and refused.
-
-    Raises:
-        UserError: see `read_utf8`; a PDF, DOCX, ODT, RTF and the like; text of two bytes a character.
-    """
-    with open_regular(path) as file:
-        return decode_document(file, path)
-
-
-def read_standard_input() -> str:
-    """Return the text of the document on standard input.
-
-    Raises:
-        UserError: see `read_document`; standard input is closed.
-    """
-    where = Path("standard input")
-    if sys.stdin is None:
-        raise UserError("is closed", "redirect a file or a pipe to it", where)
-    try:
-        data = sys.stdin.buffer.read(DOCUMENT_BYTES + 1)
-    except OSError as e:
-        raise UserError(f"cannot be read: {_describe_reason(e)}", "give a file or a pipe", where) from e
-    return decode_document(io.BytesIO(data), where)
-
-
-def decode_document(file: BinaryIO, path: Path) -> str:
-    """Return the text of an open document; see `read_document`."""
-    data = file.read(SAMPLE)
-    if data.startswith(b"PK"):  # the names in an archive can be anywhere in it
-        data += file.read(DOCUMENT_BYTES - SAMPLE)
-    if kind := recognise_format(data):
-        raise UserError(f"this is {kind}, not a text file", "export it as plain text in UTF-8", path)
-    if is_wide(data):
-        raise UserError(f"not UTF-8: it seems to be {guess_encoding(data)}", "convert the file to UTF-8", path, 1)
-    file.seek(0)
-    return _decode(file, path, DOCUMENT_BYTES)
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return all bytes of the regular file ``path``.
-
-    Raises:
-        UserError: not a regular file, not readable, or larger than `TEXT_BYTES`.
-    """
-    with open_regular(path) as file:
-        data = file.read(TEXT_BYTES + 1)
-    if len(data) > TEXT_BYTES:
-        raise _describe_too_large(path, TEXT_BYTES)
-    return data
-
-
-def _describe_too_large(path: Path, limit: int) -> UserError:
-    size = f"{limit} bytes" if limit < MB else f"{limit // MB} MB"
-    return UserError(f"larger than {size}", "split the file or shorten it", path)
+# Files
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -152,6 +73,18 @@ def open_regular(path: Path) -> BinaryIO:
         raise UserError("the file does not exist", "add it or correct its name", path) from e
     except (OSError, ValueError) as e:
         raise UserError(f"cannot be read: {_describe_reason(e)}", "correct its name or permissions", path) from e
+
+
+def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
+    """Return all bytes of the regular file ``path``.
+
+    Raises:
+        UserError: see `open_regular`; larger than ``limit`` bytes.
+    """
+    with open_regular(path) as file:
+        data = file.read(limit + 1)
+    _check_size(data, limit, path)
+    return data
 
 
 def is_file(path: Path) -> bool:
@@ -180,53 +113,149 @@ def _describe_reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def stream_lines(
-    path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTES, see: See | None = None
-) -> Iterator[tuple[int, str]]:
-    """Yield ``(line number from 1, line without its end)`` of a UTF-8 file, compressed if its name ends in ``.gz``.
+def _check_size(data: bytes, limit: int, path: Path) -> None:
+    if len(data) > limit:
+        size = f"{limit} bytes" if limit < MB else f"{limit // MB} MB"
+        raise UserError(f"larger than {size}", "split the file or shorten it", path)
 
-    ``see`` is called with all bytes of the file as it is stored, for example to hash it while it is read.
+
+# Texts
+
+
+def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
+    r"""Return the text of ``path`` as the official reader sees it: ``\r\n`` and ``\r`` become ``\n``.
+
+    A byte-order mark stays as character 0, because offsets count it (formats, "Characters and newlines").
+
+    Raises:
+        UserError: see `read_bytes`; not UTF-8 (names line and byte).
+    """
+    return _decode(read_bytes(path, limit), path)
+
+
+def read_document(path: Path) -> str:
+    """Return the text of a document, see `read_utf8`; a file of a word processor is recognised and refused.
+
+    Raises:
+        UserError: see `read_utf8`; a PDF, DOCX, ODT, RTF and the like; text of two bytes a character.
+    """
+    return _decode_document(read_bytes(path, DOCUMENT_BYTES), path)
+
+
+def read_standard_input() -> str:
+    """Return the text of the document on standard input.
+
+    Raises:
+        UserError: see `read_document`; standard input is closed.
+    """
+    where = Path("standard input")
+    if sys.stdin is None:
+        raise UserError("is closed", "redirect a file or a pipe to it", where)
+    try:
+        data = sys.stdin.buffer.read(DOCUMENT_BYTES + 1)
+    except OSError as e:
+        raise UserError(f"cannot be read: {_describe_reason(e)}", "give a file or a pipe", where) from e
+    _check_size(data, DOCUMENT_BYTES, where)
+    return _decode_document(data, where)
+
+
+def _decode_document(data: bytes, path: Path) -> str:
+    if kind := recognise_format(data):
+        raise UserError(f"this is {kind}, not a text file", "export it as plain text in UTF-8", path)
+    if _is_wide(data):
+        raise UserError(f"not UTF-8: it seems to be {guess_encoding(data)}", "convert the file to UTF-8", path, 1)
+    return _decode(data, path)
+
+
+def _decode(data: bytes, path: Path) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        before = data[: e.start]
+        line = before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n") + 1
+        raise _describe_not_utf8(data, e, f"byte {e.start}", path, line) from e
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _describe_not_utf8(data: bytes, error: UnicodeDecodeError, place: str, path: Path, line: int) -> UserError:
+    start = error.start
+    what = f"not UTF-8: {place} is 0x{data[start]:02x} ({error.reason})"
+    if encoding := guess_encoding(data[:SAMPLE] if start < SAMPLE else data[start - SAMPLE // 2 :]):
+        what += f", it seems to be {encoding}"
+    return UserError(what, "convert the file to UTF-8", path, line)
+
+
+def recognise_format(data: bytes) -> str | None:
+    """Return the name of the format of a file that is not plain text; None for an unknown format."""
+    beginning = data[:SAMPLE].removeprefix(b"\xef\xbb\xbf").lstrip()
+    for magic, name in BEGINNINGS:
+        if beginning.startswith(magic):
+            return name
+    if not data.startswith(b"PK\x03\x04"):
+        return None
+    return next((name for magic, name in ARCHIVES if magic in data), "a ZIP archive")
+
+
+def guess_encoding(data: bytes) -> str | None:
+    """Return the probable encoding of bytes that are not UTF-8; None if it cannot be guessed."""
+    for mark, name in BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return name
+    sample = data[:SAMPLE]
+    if _is_wide(sample):
+        return "UTF-32" if sample.count(0) > 0.6 * len(sample) else "UTF-16"
+    foreign = [byte for byte in sample if byte >= 0x80]
+    # in Western languages few letters have accents
+    if not foreign or 0 in sample or len(foreign) > 0.3 * len(sample):
+        return None
+    return "Windows-1252" if any(byte < 0xA0 for byte in foreign) else "Latin-1 or Windows-1252"
+
+
+def _is_wide(data: bytes) -> bool:
+    """Return True if a quarter of the bytes or more are 0, as in encodings with two or four bytes per character."""
+    sample = data[:SAMPLE]
+    return len(sample) >= 16 and sample.count(0) >= 0.25 * len(sample)
+
+
+# Lines
+
+
+def stream_lines(path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTES) -> Iterator[tuple[int, str]]:
+    """Yield ``(line number from 1, line without its end)`` of a UTF-8 file, compressed if its name ends in ``.gz``.
 
     Raises:
         UserError: not readable, not UTF-8, not gzip or cut off, a line longer than ``longest`` bytes, more than
             ``total`` bytes, or a compression bomb (beyond 100 MB: expanded more than 1,000-fold).
     """
-    with _open_seen(path, see) as raw:
+    with open_regular(path) as raw:
         packed = path.name.endswith(".gz")
         # GzipFile is a binary file, which mypy cannot see from its stub
         source = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
-        number = seen = 0
+        number = size = 0
         while data := _read_line(source, path, number + 1, longest):
-            number, seen = number + 1, seen + len(data)
-            if seen > total:
+            number, size = number + 1, size + len(data)
+            if size > total:
                 raise UserError(f"has more than {total} bytes", "split the input", path, number)
-            if packed and seen > BOMB_FROM_BYTES and seen > BOMB_RATIO * raw.tell():
+            if packed and size > BOMB_FROM_BYTES and size > BOMB_RATIO * raw.tell():
                 raise UserError("looks like a compression bomb", "give the original file", path, number)
-            yield number, _decode_line(data, path, number)
+            try:
+                yield number, data.rstrip(b"\r\n").decode("utf-8")
+            except UnicodeDecodeError as e:
+                raise _describe_not_utf8(data, e, f"byte {e.start} of the line", path, number) from e
 
 
-class _SeenFile(io.FileIO):
-    """A file that passes all bytes that are read from it to a function."""
+def stream_columns(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the columns of each line of a run or of judgements, as trec_eval reads them.
 
-    def __init__(self, file: BinaryIO, see: See) -> None:
-        super().__init__(file.fileno(), closefd=False)
-        self._file, self._see = file, see
+    Blank lines, lines that begin with ``#`` and a byte-order mark are skipped.
 
-    def readinto(self, buffer: Any) -> int | None:
-        """Read into a buffer and return the number of bytes."""
-        count = super().readinto(buffer)
-        self._see(memoryview(buffer)[:count])
-        return count
-
-    def close(self) -> None:
-        """Close the file."""
-        super().close()
-        self._file.close()
-
-
-def _open_seen(path: Path, see: See | None) -> BinaryIO:
-    file = open_regular(path)
-    return file if see is None else io.BufferedReader(_SeenFile(file, see), 1 << 16)
+    Raises:
+        UserError: see `stream_lines`.
+    """
+    for number, line in stream_lines(path):
+        columns = (line.removeprefix("\ufeff") if number == 1 else line).split()
+        if columns and not columns[0].startswith("#"):
+            yield number, columns
 
 
 def _read_line(source: BinaryIO, path: Path, number: int, longest: int) -> bytes:
@@ -241,14 +270,7 @@ def _read_line(source: BinaryIO, path: Path, number: int, longest: int) -> bytes
     return data
 
 
-def _decode_line(data: bytes, path: Path, number: int) -> str:
-    try:
-        return data.rstrip(b"\r\n").decode("utf-8")
-    except UnicodeDecodeError as e:
-        what = f"not UTF-8: byte {e.start} of the line is 0x{data[e.start]:02x}"
-        if encoding := guess_encoding(data[max(0, e.start - SAMPLE // 2) :] if e.start else data[:SAMPLE]):
-            what += f", it seems to be {encoding}"
-        raise UserError(what, "convert the file to UTF-8", path, number) from e
+# XML, JSON, identifiers
 
 
 def parse_xml(path: Path) -> Any:
@@ -258,7 +280,7 @@ def parse_xml(path: Path) -> Any:
     is sound because the bytes are UTF-8 and are parsed as UTF-8 whatever the file declares.
 
     Raises:
-        UserError: not readable, not UTF-8, holds a DOCTYPE, or is not well-formed (names the line).
+        UserError: not readable, not UTF-8, contains a DOCTYPE, or is not well-formed (names the line).
     """
     from lxml import etree
 
@@ -283,6 +305,70 @@ def parse_xml(path: Path) -> Any:
         raise UserError(f"not well-formed XML: {what}", "correct the file", path, e.lineno or 1) from e
 
 
+def parse_json(text: str, values: int = JSON_VALUES, finite: bool = True) -> Any:
+    """Return the value of a JSON text; every number in it is finite, unless the caller permits others.
+
+    Counts values before parsing, because a Python object takes up to 60 times the bytes of its JSON text.
+
+    Args:
+        text: one JSON document.
+        values: the largest number of members of all objects and arrays together.
+        finite: refuse ``NaN``, ``Infinity`` and what is too large for a float.
+
+    Raises:
+        ValueError: the text is malformed (then a ``json.JSONDecodeError``) or exceeds a limit, or a number is not
+            finite or too long to convert.
+    """
+    _check_json_limits(text, values)
+    if not finite:
+        return json.loads(text)
+    return json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
+
+
+def _check_json_limits(text: str, values: int) -> None:
+    """Raise ValueError if a JSON text has more values, or is nested deeper than `JSON_DEPTH`."""
+    brackets = text.count("[") + text.count("{")
+    if brackets <= JSON_DEPTH and brackets + text.count(",") <= values:
+        return  # within the limits even if strings contain some of these characters
+    bare = _STRING.sub("", text)
+    if bare.count("[") + bare.count("{") + bare.count(",") > values:
+        raise ValueError(f"more than {values} values")
+    level = 0
+    for bracket in _BRACKET.findall(bare):
+        level += 1 if bracket in "[{" else -1
+        if level > JSON_DEPTH:
+            raise ValueError(f"nested deeper than {JSON_DEPTH} levels")
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _parse_finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
+
+
+def parse_json_object(line: str, path: Path, number: int) -> dict[str, Any]:
+    """Return the JSON object in line ``number`` of ``path``.
+
+    Raises:
+        UserError: malformed JSON, beyond the limits of `parse_json`, a number that is not finite, or not an object.
+    """
+    try:
+        value = parse_json(line)
+    except json.JSONDecodeError as e:
+        raise UserError(f"not JSON: {e.msg} (column {e.colno})", "correct the line", path, number) from e
+    except ValueError as e:
+        raise UserError(f"not readable as JSON: {e}", "correct the line", path, number) from e
+    if not isinstance(value, dict):
+        what = f"expected a JSON object, found {type(value).__name__}"
+        raise UserError(what, "write one object per line", path, number)
+    return value
+
+
 def check_id(text: str, where: str | Path, line: int | None) -> str:
     """Return ``text`` if it can serve as an identifier in every official format; slashes are allowed.
 
@@ -300,21 +386,3 @@ def check_id(text: str, where: str | Path, line: int | None) -> str:
     else:
         return text
     raise UserError(fault, "correct the id", where, line)
-
-
-def parse_json_object(line: str, path: Path, number: int) -> dict[str, Any]:
-    """Return the JSON object in line ``number`` of ``path``.
-
-    Raises:
-        UserError: malformed JSON, beyond the limits of `parse_json`, a number that is not finite, or not an object.
-    """
-    try:
-        value = parse_json(line)
-    except json.JSONDecodeError as e:
-        raise UserError(f"not JSON: {e.msg} (column {e.colno})", "correct the line", path, number) from e
-    except (ValueError, RecursionError) as e:
-        raise UserError(f"not readable as JSON: {e}", "correct the line", path, number) from e
-    if not isinstance(value, dict):
-        what = f"expected a JSON object, found {type(value).__name__}"
-        raise UserError(what, "write one object per line", path, number)
-    return value

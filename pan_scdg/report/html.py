@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pan_scdg.report.records import Report
 from pan_scdg.report.texts import EDGES, describe_levels
-from pan_scdg.report.view import LARGEST, arrange_page, dump_data
+from pan_scdg.report.view import MAX_PAGE_BYTES, arrange_page, dump_data
 from pan_scdg.report.wording import CAUTION, MEANINGS, SYMBOLS, list_facts, summarise
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def write_report(report: Report, path: Path) -> None:
     path.write_text(render_report(report), encoding="utf-8", newline="")
 
 
-def render_report(report: Report, largest: int = LARGEST) -> str:
+def render_report(report: Report, largest: int = MAX_PAGE_BYTES) -> str:
     """Return the page, of at most ``largest`` bytes in UTF-8.
 
     Details of pairs that do not fit are left out, the worst pairs' first, and the page says so.

@@ -1,12 +1,12 @@
-"""Describe a verdict in ordinary language: likely, unclear, or no sign."""
+"""Describe a decision in ordinary language: likely, unclear, or no sign."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.report.records import Judgement, ReportPair
-from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
 
-NEAR = 0.03
+NEAR_SCORE = 0.03
 """An alignment score this near below the threshold is unclear: benchmarks/results/check.md."""
 NEAR_SHARE = 0.1
 """A gain that at most this share of the calibration's negatives reaches is unclear."""
@@ -17,16 +17,16 @@ def judge_pair(record: Mapping[str, Any], names: tuple[str, str], words: tuple[i
     """Return the pair as a report shows it, without passages.
 
     Args:
-        record: the verdict, as `run` writes it.
+        record: the decision, as `run` writes it.
         names: of the suspicious text and of the source.
         words: the numbers of their words that were compared.
     """
     warnings = [w for w in record.get("warnings", ()) if not w.startswith("unclear:")]  # said below for both texts
     for name, number in zip(names, words):
-        if record["score"] is not None and number < LEAST_WORDS:  # without a score, a warning says why
-            warnings.append(f"{name} has {number} words, fewer than {LEAST_WORDS}: too short to tell")
+        if record["score"] is not None and number < MIN_WORDS:  # without a score, a warning says why
+            warnings.append(f"{name} has {number} words, fewer than {MIN_WORDS}: too short to tell")
     judgement: Judgement = "no sign"
-    if record["score"] is None or record["threshold"] is None or min(words) < LEAST_WORDS:
+    if record["score"] is None or record["threshold"] is None or min(words) < MIN_WORDS:
         judgement = "unclear"
     elif record["decision"]:
         judgement = "likely"
@@ -38,8 +38,8 @@ def judge_pair(record: Mapping[str, Any], names: tuple[str, str], words: tuple[i
 
 def is_near(record: Mapping[str, Any]) -> bool:
     """Return True if a score below the threshold is so near that it is unclear."""
-    if record.get("baseline") == "alignment":
-        return bool(record["score"] >= record["threshold"] - NEAR)
+    if record.get("method") == "alignment":
+        return bool(record["score"] >= record["threshold"] - NEAR_SCORE)
     share = record.get("negatives_at_least")
     return bool(record.get("near_threshold")) or (share is not None and share <= NEAR_SHARE)
 

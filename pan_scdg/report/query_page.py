@@ -7,15 +7,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.align.align import Evidence
+from pan_scdg.align.passages import Evidence
 from pan_scdg.align.units import count_words
 from pan_scdg.report.html import BOTH, render_page
 from pan_scdg.report.records import TokenGains
 from pan_scdg.report.texts import TextView
-from pan_scdg.report.view import GAIN, LARGEST, PAGE, PassageView, list_places, mark_texts, measure_passage
+from pan_scdg.report.view import GAIN, MAX_PAGE_BYTES, PAGE, PassageView, list_places, mark_texts, measure_passage
 from pan_scdg.report.wording import describe_explanation
 
-MOST_QUERIES = 1_000
+MAX_QUERIES = 1_000
 SECTION, SOURCE = 2_500, 1_000
 """Bytes, generously: of a query without its texts, and of a source's row."""
 
@@ -127,7 +127,7 @@ def write_query_page(
     facts: Mapping[str, Any],
     warnings: Sequence[str],
     path: Path,
-    largest: int = LARGEST,
+    largest: int = MAX_PAGE_BYTES,
 ) -> None:
     """Write the page to a new file, of at most ``largest`` bytes: queries that do not fit are counted.
 
@@ -165,7 +165,7 @@ def _choose_queries(
     numbers, left_out = count(1), 0
     for query in queries:
         wanted = dict.fromkeys(passage.document for passage in query.passages)
-        if len(shown) == MOST_QUERIES or not wanted.keys() <= documents.keys():
+        if len(shown) == MAX_QUERIES or not wanted.keys() <= documents.keys():
             left_out += 1
             continue
         new = {doc_id: TextView(next(numbers), doc_id, documents[doc_id]) for doc_id in wanted if doc_id not in views}

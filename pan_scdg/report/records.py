@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pan_scdg.align.align import Evidence
+from pan_scdg.align.passages import Evidence
 
 Judgement = Literal["likely", "unclear", "no sign"]
 """A verdict in ordinary language: the score reaches the threshold; it is near it, or the text is too short; neither."""

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from pan_scdg.align.passages import Evidence
 from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.detections import format_decision
-from pan_scdg.align.align import Evidence
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.retrieval.sentences import find_sentence_spans
 
 COLUMNS = ("rank", "judgement", "score", "threshold", "suspicious", "source", "passages", "covered", "verbatim")
-MOST_SHOWN = 20
-MOST_CHARACTERS = 40
+MAX_ROWS_SHOWN = 20
+MAX_NAME_CHARACTERS = 40
 """Longest name in the table of a terminal; of a longer one the end is shown."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -59,11 +59,11 @@ def format_best(table: str) -> str:
             row["score"] = f"{float(found['score']):.3f}" if found["score"] else None
             row |= {name: f"{100 * float(found[name]):.0f} %" for name in ("covered", "verbatim")}
             rows.append(row)
-    return format_table(rows[:MOST_SHOWN], [name for name in COLUMNS if name != "threshold"]) if rows else ""
+    return format_table(rows[:MAX_ROWS_SHOWN], [name for name in COLUMNS if name != "threshold"]) if rows else ""
 
 
 def _shorten(name: str) -> str:
-    return name if len(name) <= MOST_CHARACTERS else f"...{name[3 - MOST_CHARACTERS :]}"
+    return name if len(name) <= MAX_NAME_CHARACTERS else f"...{name[3 - MAX_NAME_CHARACTERS :]}"
 
 
 def measure_passages(pair: ReportPair, length: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.align.align import Evidence
+from pan_scdg.align.passages import Evidence
 from pan_scdg.align.units import count_words
 from pan_scdg.report.charts import (
     Band,
@@ -24,10 +24,10 @@ from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.texts import NEUTRAL, Mark, Piece, Span, Stretch, TextView, cut_block, measure_text
 from pan_scdg.report.wording import describe_passage
 
-LARGEST = 20_000_000
+MAX_PAGE_BYTES = 20_000_000
 """Bytes of a page."""
-MOST_DETAILS = 1_000
-MOST_ROWS = 2_000
+MAX_DETAILS = 1_000
+MAX_ROWS = 2_000
 EXCERPT = 6_000
 """Characters of each side of a passage in the table that is printed; longer ones are shortened in the middle."""
 PAGE, ROW, DETAIL, PASSAGE = 250_000, 1_200, 2_500, 1_600
@@ -151,7 +151,7 @@ class Page:
     matrix: Matrix | None
 
 
-def arrange_page(report: Report, largest: int = LARGEST) -> Page:
+def arrange_page(report: Report, largest: int = MAX_PAGE_BYTES) -> Page:
     """Return the content of a page of at most ``largest`` bytes: details of the best pairs as long as they fit."""
     rows = tuple(_list_rows(report))
     space = largest - PAGE - ROW * len(rows)
@@ -169,7 +169,7 @@ def arrange_page(report: Report, largest: int = LARGEST) -> Page:
 def _list_rows(report: Report) -> Iterator[Row]:
     """Yield the pairs of the table; a text that is both suspicious and a source is one text."""
     views: dict[tuple[str, str], TextView] = {}
-    for number, pair in enumerate(report.pairs[:MOST_ROWS], 1):
+    for number, pair in enumerate(report.pairs[:MAX_ROWS], 1):
         sides = report.suspicious[pair.suspicious], report.sources[pair.source]
         for name, text, warnings in sides:
             if (name, text) not in views:
@@ -186,7 +186,7 @@ def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
         texts = {row.left, row.right} - shown
         size = DETAIL + sum(text.measure() for text in texts)
         size += sum(measure_passage(passage, row.left, row.right) for passage in row.pair.passages)
-        if size <= space and len(chosen) < MOST_DETAILS:
+        if size <= space and len(chosen) < MAX_DETAILS:
             chosen.append(row)
             shown |= texts
             space -= size

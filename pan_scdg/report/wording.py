@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pan_scdg import __version__
-from pan_scdg.models.find import SHORT, FoundModel
-from pan_scdg.align.align import Evidence
-from pan_scdg.align.quotations import MOST_WORDS
+from pan_scdg.align.passages import Evidence
+from pan_scdg.align.quotations import MAX_QUOTATION_WORDS
 from pan_scdg.report.records import Judgement, Report
 
 SYMBOLS: dict[Judgement, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
@@ -20,11 +19,13 @@ MEANINGS: dict[Judgement, str] = {
 CAUTION = "No sign is no proof of independence, and a likely pair is no proof of misconduct: read the passages."
 
 
-LEAST_GAIN = 0.05
+SHORT = 12
+"""Characters of a fingerprint that are shown."""
+MIN_GAIN = 0.05
 """Smaller gains, in nats per token, are reported as no gain."""
 LEFT_OUT = (
-    f"a verdict by alignment leaves out quotations of at most {MOST_WORDS} words, if they are no more than a third of "
-    "the text, and lists that are no more than half of it"
+    f"a decision by alignment leaves out quotations of at most {MAX_QUOTATION_WORDS} words, if they are no more than a "
+    "third of the text, and lists that are no more than half of it"
 )
 ALIKE = "Another source explains it as well."
 UNDECIDED = "nothing is decided: the threshold was chosen with another model"
@@ -39,16 +40,16 @@ def summarise(report: Report) -> str:
     return f"{len(report.pairs):,} pairs were compared: {', '.join(parts)}."
 
 
-def explain_verdicts(threshold: float | None) -> str:
-    """Return the explanation of the words for verdicts, for a terminal."""
+def explain_decisions(threshold: float | None) -> str:
+    """Return the explanation of the words for decisions, for a terminal."""
     if threshold is None:
-        return "No verdict: the threshold was calibrated for another model."
+        return "No decision: the threshold was calibrated for another model."
     least = f"a score of at least {threshold:.3f}"
     return f"Likely: {least}; unclear: just below it, a short text, or passages that many share."
 
 
 def describe_passage(passage: Evidence, words: int) -> str:
-    """Return the evidence for a passage in one sentence: its verbatim share, its gain, and the gain by topic alone.
+    """Return the evidence for a passage in one sentence: its verbatim share and its gain.
 
     Args:
         passage: the passage.
@@ -58,13 +59,10 @@ def describe_passage(passage: Evidence, words: int) -> str:
     if passage.gain is None:
         parts.append(f"word similarity {passage.similarity:.2f}")
         return _join(parts, passage)
-    if passage.gain < LEAST_GAIN:
+    if passage.gain < MIN_GAIN:
         parts.append(f"the source makes it no easier to predict ({passage.gain:.2f} nats per token)")
         return _join(parts, passage)
     parts.append(f"the source makes it {passage.gain:.2f} nats per token easier to predict")
-    if passage.control is not None:
-        share = f"{passage.control:.2f}" if passage.control >= LEAST_GAIN else "none of that"
-        parts.append(f"its topic alone would account for {share}")
     return _join(parts, passage)
 
 
@@ -78,7 +76,7 @@ def describe_explanation(passage: Evidence, words: int, margin: float | None) ->
     """
     parts = [describe_passage(passage, words)]
     if margin is not None:
-        parts.append(f"The second-best source explains {margin:.2f} less." if margin >= LEAST_GAIN else ALIKE)
+        parts.append(f"The second-best source explains {margin:.2f} less." if margin >= MIN_GAIN else ALIKE)
     if passage.begin2 == passage.end2:
         parts.append("No place of the source is like it by its words.")
     return " ".join(parts)
@@ -94,21 +92,30 @@ def _join(parts: Iterable[str], passage: Evidence) -> str:
     return f"{text} It counts less: {passage.note.rstrip('.')}." if passage.note and passage.counts else text
 
 
-def describe_method(
-    profile: str, models: Mapping[str, FoundModel], identity: Mapping[str, Any], template: str | None = None
-) -> dict[str, Any]:
+MODEL_TABLES = {
+    "language_model": ("model", "name"),
+    "passage_encoder": ("passages", "encoder"),
+    "encoder": ("retrieval", "dense", "model"),
+    "sentence_encoder": ("retrieval", "match", "model"),
+}
+"""Fields of the profile with the names of the models of a job."""
+
+
+def describe_job(job: Mapping[str, Any], template: str | None = None) -> dict[str, Any]:
     """Return the facts of a report about program, profile and models, each with the beginning of its fingerprint.
 
     Args:
-        profile: name of the profile.
-        models: by their names in the job.
-        identity: the fields of the job that identify the models.
+        job: the content of ``job.json``.
         template: name of the text that all authors received, if there is one.
     """
-    facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": profile}
-    for name, found in models.items():
-        weights = identity.get(name, {}).get("weights", "")
-        facts[name] = f"{found.name} {str(weights)[:SHORT]}".strip()
+    profile = job["profile"]
+    facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": profile["name"]}
+    method = profile.get("decide", {}).get("method", "").replace("-", "_")
+    for name, identity in job["models"].items():
+        value: Any = profile
+        for field in MODEL_TABLES.get(name, (method, "model")):
+            value = value.get(field, {}) if isinstance(value, Mapping) else {}
+        facts[name] = f"{value or ''} {str(identity.get('weights', ''))[:SHORT]}".strip()
     if template is not None:
         facts["template"] = f"{template}; what a text has in common with it does not count"
     return facts

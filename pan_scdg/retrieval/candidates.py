@@ -18,7 +18,7 @@ from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fit import check_encoder_fits
 from pan_scdg.models.lock import list_lock_warnings
 from pan_scdg.own_files import EXACT, parse_as
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query

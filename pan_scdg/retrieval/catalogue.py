@@ -17,7 +17,7 @@ from pan_scdg.cluster.session import Cluster
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.own_files import OwnRecord, read_record, write_atomically
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.retrieval.index import Part, build_indexes, list_shards
 from pan_scdg.retrieval.index_folder import Count, read_ids

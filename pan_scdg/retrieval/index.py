@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from pan_scdg.cluster.session import Cluster
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import Bm25Settings, DenseSettings, RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.retrieval.bm25 import fts5, impact_build, terrier

@@ -11,7 +11,7 @@ import numpy as np
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import Qrels, compute_per_query
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.pan.runs import find_run, read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.profile import Profile

@@ -6,7 +6,7 @@ from formats import CSV, JSON, LINES, TOML, XML, YAML, gzipped, npy
 from target import Target
 
 from pan_scdg.methods.vectors import find_vector_file, read_vector
-from pan_scdg.evaluation.spans import read_spans
+from pan_scdg.pan.truth import read_spans
 from pan_scdg.jobs import tira as tira_submission
 from pan_scdg.jobs.compare import read_result
 from pan_scdg.notices import Notices

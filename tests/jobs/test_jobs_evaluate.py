@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pan_scdg.evaluation.pairs import JudgedPairs, bootstrap_pair_differences, compute_pair_metrics
+from pan_scdg.evaluation.pairs import DecidedPairs, bootstrap_pair_differences, compute_pair_metrics
 from pan_scdg.evaluation.resampling import draw_resamples
 from pan_scdg.evaluation.retrieval import bootstrap_query_differences
 from tests.jobs.conftest import Outcome
@@ -113,9 +113,9 @@ def test_paired_intervals_are_percentiles_of_differences_on_the_same_resamples()
     labels = [bool(x) for x in rng.integers(2, size=40)]
     keys = [(f"s{i // 2}", f"r{i}") for i in range(40)]
 
-    def judge(noise: float) -> JudgedPairs:
+    def judge(noise: float) -> DecidedPairs:
         scores = [float(label + rng.normal(0, noise)) for label in labels]
-        return JudgedPairs(keys, labels, scores, [s > 0.5 for s in scores], 0.5)
+        return DecidedPairs(keys, labels, scores, [s > 0.5 for s in scores], 0.5)
 
     first, other = judge(0.5), judge(1.5)
     literal = []

@@ -17,7 +17,7 @@ from pan_scdg.lm.engine import Engine
 from pan_scdg.models.config import ModelConfig, read_config
 from pan_scdg.models.load import load_model
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import ModelSettings, load_profile
 from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
 from pan_scdg.scdg.sequences import ScoringInput

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan import convert, documents
+from pan_scdg.pan import documents
 from pan_scdg.pan.documents import read_any_document
 from tests.pan.office_files import COLUMNS, make_docx, make_odt, make_pdf, pack
 
@@ -97,7 +97,7 @@ def test_entities_and_bombs_are_refused(tmp_path: Path) -> None:
         parts = {name: archive.read(name).decode() for name in archive.namelist()}
     parts["word/document.xml"] = parts["word/document.xml"].encode("utf-16-le").decode("latin-1")
     assert "contains a DOCTYPE" in refuse(tmp_path, "b.docx", pack(parts))
-    bomb = pack({"word/document.xml": "x" * (convert.UNPACKED + 1)})
+    bomb = pack({"word/document.xml": "x" * (documents.UNPACKED_BYTES + 1)})
     assert refuse(tmp_path, "c.docx", bomb).startswith("looks like a compression bomb; ")
 
 
@@ -111,5 +111,5 @@ def test_a_hostile_folder_chooses_no_module(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_conversion_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "_CHILD", "while True: pass")
-    monkeypatch.setattr(documents, "SECONDS", 1)
+    monkeypatch.setattr(documents, "TIMEOUT_SECONDS", 1)
     assert refuse(tmp_path, "a.pdf", make_pdf([COLUMNS])) == "takes too long to convert; save it as plain text"

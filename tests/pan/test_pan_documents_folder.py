@@ -70,8 +70,8 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 
 def test_limits_on_the_number_and_the_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MOST_TEXTS", 2)
-    monkeypatch.setattr(documents, "MOST_LEVELS", 2)
+    monkeypatch.setattr(documents, "MAX_TEXTS", 2)
+    monkeypatch.setattr(documents, "MAX_LEVELS", 2)
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text("text")
     assert "contains more than 2 texts; split the folder" in refuse(tmp_path)[0]

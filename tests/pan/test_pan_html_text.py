@@ -2,7 +2,7 @@
 
 import pytest
 
-from pan_scdg.pan.html_text import extract_html
+from pan_scdg.pan.documents import extract_html
 
 PAGE = """<!DOCTYPE html><html><head><title>Title</title><style>p { color: red }</style></head>
 <body><h1>Salt &amp; <b>tide</b></h1><p>One<br>two,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pan_scdg.jobs.requests import Computing
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import Profile, RetrievalSettings
 from pan_scdg.records import Query
 from pan_scdg.retrieval.candidates import FirstStage

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.align.align import Evidence
 from pan_scdg.align.counterpart import find_counterparts
 from pan_scdg.align.units import prepare_text

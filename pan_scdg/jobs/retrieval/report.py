@@ -11,7 +11,7 @@ from typing import Any
 
 from pan_scdg.jobs.retrieval.evidence import EVIDENCE
 from pan_scdg.jobs.retrieval.results import GAINS, SCORES
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.align.align import Evidence
 from pan_scdg.records import Passage, Query
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.jobs.retrieval.cascade import Cascade
 from pan_scdg.jobs.retrieval.evidence import write_evidence
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.records import Query

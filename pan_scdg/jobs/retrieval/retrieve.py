@@ -21,7 +21,7 @@ from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
+from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.source_retrieval import read_queries
 from pan_scdg.profile import EncoderDtype, Profile, RetrievalSettings

@@ -1,4 +1,4 @@
-"""Read the texts of a check, mask the template, and note the reasons that make a verdict uncertain."""
+"""Read the texts of a check, mask the template, and note the reasons that make a decision uncertain."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from pan_scdg.align.seeds import find_runs
+from pan_scdg.align.units import PreparedText, count_words, prepare_text
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
+from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.notices import Notices
 from pan_scdg.pan.documents import ReadDocument, read_any_document, read_texts
-from pan_scdg.align.units import PreparedText, count_words, prepare_text
-from pan_scdg.align.verbatim import find_runs
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import ReportText
-from pan_scdg.scoring.baseline_scoring import LEAST_WORDS
 
 _WORD = re.compile(r"[^\W\d_]+")
 _FREQUENT = """
@@ -100,8 +100,8 @@ def _make_texts(
         if not _seems_english(compared):
             notices.add("not calibrated for this language (English is)", str(document.path))
             warnings.append(NOT_ENGLISH)
-        if words < LEAST_WORDS:
-            warnings.append(f"{words} words, fewer than {LEAST_WORDS}: too short for a verdict")
+        if words < MIN_WORDS:
+            warnings.append(f"{words} words, fewer than {MIN_WORDS}: too short for a verdict")
         for warning in document.warnings:
             notices.add(warning.partition(",")[0], str(document.path))
         shown = ReportText(name, document.text, tuple(warnings))

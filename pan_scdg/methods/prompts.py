@@ -1,4 +1,4 @@
-"""Prompt an instruction-tuned model about a pair (paper, PlagBench-style prompting).
+"""Score pairs by the label of an instruction-tuned model (paper, PlagBench-style prompting).
 
 The paper gives the system message, the instruction, the examples and the chain-of-thought sentence word for word, and
 states that instruction, source document, suspicious document and ``Answer:`` follow each other. It leaves open what
@@ -6,18 +6,22 @@ introduces the documents (here the words of its own examples), where the two add
 the instruction and the sentence after it), and the blank lines between all these.
 """
 
-import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
-from pan_scdg.methods.answers import Answerer, answer_chats
-from pan_scdg.methods.endpoint import Messages
-from pan_scdg.digests import hash_text
-from pan_scdg.profile.baseline import Prompted
+from pan_scdg.errors import UserError
+from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods.chat import LocalInstruct, Messages, answer_all, choose_model_name, read_endpoint
+from pan_scdg.methods.simple import SimpleMethod
+from pan_scdg.models.devices import choose_dtype
+from pan_scdg.models.find import FoundModel, find_model
+from pan_scdg.models.fingerprint import fingerprint_weights
+from pan_scdg.models.load import load_model
+from pan_scdg.profile import ModelSettings, PromptSettings
 from pan_scdg.records import TextPair
-from pan_scdg.store import Store
 
 SYSTEM = (
     "You are evaluating plagiarism between a source document and a suspicious document. Plagiarism includes verbatim "
@@ -38,12 +42,12 @@ Suspicious: The history of rail transport changed rapidly in the nineteenth cent
 Answer: no"""
 CHAIN_OF_THOUGHT = "Think briefly, then put the final label on a line starting with 'Final:'."
 OMITTED = "[... omitted middle ...]"
-MOST_MARKS = 30
+MAX_MARKS = 30
 """Longest row of marks that is kept with the character before it; the limit of Unicode's stream-safe texts."""
 JOINER = "\u200d"
 
 
-def build_messages(settings: Prompted, target: str, source: str) -> Messages:
+def build_messages(settings: PromptSettings, target: str, source: str) -> Messages:
     """Return the chat that requests the label of one pair in one of the four modes.
 
     Args:
@@ -77,8 +81,8 @@ def cut_middle(text: str, characters: int) -> str:
     if half < 0:
         raise ValueError(f"{characters} characters are less than the marker of the omitted middle")
     head, tail = half, len(text) - half
-    head -= next((back for back in range(min(MOST_MARKS, head) + 1) if not _splits_character(text, head - back)), 0)
-    tail += next((on for on in range(min(MOST_MARKS, half) + 1) if not _splits_character(text, tail + on)), 0)
+    head -= next((back for back in range(min(MAX_MARKS, head) + 1) if not _splits_character(text, head - back)), 0)
+    tail += next((on for on in range(min(MAX_MARKS, half) + 1) if not _splits_character(text, tail + on)), 0)
     return text[:head] + OMITTED + text[tail:]
 
 
@@ -122,38 +126,58 @@ def _split_words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-class PromptJudge:
-    """A `PairScorer` that prompts a model about each pair.
+class PromptMethod(SimpleMethod):
+    """Scores a pair by the label that a model gives it; see `methods.Method`.
 
-    Args:
-        settings: the prompt's mode and the characters of a document that are shown.
-        answerer: the model.
-        store: keeps every answer.
+    Raises:
+        UserError: the local checkpoint is missing, or the device does not support it.
     """
 
-    features: tuple[str, ...] = ("score",)
-
-    def __init__(self, settings: Prompted, answerer: Answerer, store: Store) -> None:
-        self._settings, self._answerer, self._store = settings, answerer, store
+    def __init__(self, settings: PromptSettings, options: MethodOptions) -> None:
+        self._settings, self._device = settings, options.device
+        self._local: tuple[FoundModel, ModelSettings] | None = None
+        if settings.served == "endpoint":
+            if options.model is not None:
+                raise UserError("--model has no effect on a model at an endpoint", "leave it out")
+            self.fingerprint = choose_model_name(settings.model)
+            return
+        model = _find_checkpoint(settings.model, options)
+        # such models are published in bfloat16
+        published = ModelSettings(name=model.name, dtype="bfloat16", dtype_without_bf16="float32")
+        self._local = model, choose_dtype(published, options.device)
+        self.models = {"language_model": model}
+        self.fingerprint = fingerprint_weights(model.folder)
 
     def identify(self) -> dict[str, Any]:
-        """Return the mode, the words of the prompt, and the model, independent of where the model is served."""
-        return {
-            "method": "prompt",
-            "shots": self._settings.shots,
-            "chain_of_thought": self._settings.chain_of_thought,
-            "characters": self._settings.characters,
-            "words": hash_text(json.dumps(build_messages(self._settings, "", ""))),
-            "answered_by": self._answerer.identity,
-        }
+        """Return the name of the model at an endpoint, or the hash of the local one and its dtype."""
+        if self._local is None:
+            return {"language_model": {"name": self.fingerprint}}
+        return {"language_model": {"weights": self.fingerprint, "dtype": self._local[1].dtype}}
 
-    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield the score of each pair's label; ``unknown`` if an answer contains none.
+    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+        """Return ``score`` of each pair's label, from 0 to 1; that of ``unknown`` if an answer contains none.
 
         Raises:
-            UserError: the model refuses a pair.
+            UserError: the model refuses a pair, or the endpoint is not named.
             Interrupted: the endpoint is down.
         """
-        chats = (build_messages(self._settings, pair.target, pair.source) for pair in pairs)
-        for reply in answer_chats(chats, self._answerer, self._store):
-            yield (SCORES[parse_label(reply.text)],)
+        chats = [build_messages(self._settings, pair.target, pair.source) for pair in pairs]
+        answers = answer_all(chats, self._complete) if self._local is None else list(map(self._complete, chats))
+        return [Score({"score": SCORES[parse_label(answer)]}) for answer in answers]
+
+    @cached_property
+    def _complete(self) -> Callable[[Messages], str]:
+        """Return the function that answers a chat; the model is loaded for the first one."""
+        if self._local is None:
+            return read_endpoint(self._settings.model).complete
+        model, settings = self._local
+        return LocalInstruct(load_model(model.folder, settings, self._device, fingerprint=self.fingerprint)).complete
+
+
+def _find_checkpoint(name: str, options: MethodOptions) -> FoundModel:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise UserError(
+            f"prompt.model {name} is not the name of a folder in the model cache",
+            'give the folder name without an owner, or set served = "endpoint"',
+        )
+    return find_model(name, options.model)

@@ -6,7 +6,7 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.plagdet import compute_plagdet
-from pan_scdg.evaluation.spans import read_spans
+from pan_scdg.pan.truth import read_spans
 from pan_scdg.records import Span
 
 SHARED = Path(__file__).parents[2].parent / "shared"

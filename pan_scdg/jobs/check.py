@@ -1,0 +1,374 @@
+"""Compare folders of texts: read them, score the pairs as `run` does, and write table, passages and page."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.align.passages import Evidence
+from pan_scdg.align.selection import select_pairs
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.cluster import Devices, open_workers
+from pan_scdg.jobs.decisions import DecisionRule, require_threshold
+from pan_scdg.jobs.material import Material, collect_texts
+from pan_scdg.jobs.options import RunOptions, describe_job
+from pan_scdg.jobs.pairs import LEFT_OUT, PairWorkers, PassageTask, check_pairs, name_key, read_texts, score_pairs
+from pan_scdg.jobs.result import ScoreFile, open_result
+from pan_scdg.logs import say
+from pan_scdg.methods import MethodOptions
+from pan_scdg.methods.alignment import AlignmentMethod
+from pan_scdg.models.find import describe_models
+from pan_scdg.notices import Notices
+from pan_scdg.profile import Passages, Profile
+from pan_scdg.progress import Progress, format_count
+from pan_scdg.records import DocumentPair, Passage
+from pan_scdg.report import wording
+from pan_scdg.report.html import write_report
+from pan_scdg.report.judge import NEAR_SCORE, judge_pair, rank_pair
+from pan_scdg.report.pages import PAGE
+from pan_scdg.report.records import Report, ReportPair, TokenGains
+from pan_scdg.report.table import format_best, format_csv, format_passages
+
+TABLE, PASSAGES = "report.csv", "passages.jsonl"
+TEXTS = "texts"
+MAX_PAIRS = 10_000
+"""Up to this number all pairs are scored; of more, those that cannot be reuse are left out first."""
+MIN_SHARING = 5
+"""Fewer documents that share a passage are never many."""
+MIN_SHARE_SHARING = 0.25
+"""Share of the documents of a side that makes a passage common."""
+MIN_OVERLAP = 0.5
+"""Share of a passage that has to be in another one, so that both are the same."""
+MAX_NAME_BYTES = 255
+MAX_MEASURED_PAIRS = 100
+"""The best pairs, whose passages' gains are measured; a passage takes about a second."""
+AMONG = "the texts were compared among each other: which one of a pair was written first is unknown"
+COMMON = "all passages are ones that many of the texts share, which counts less"
+
+Indices = tuple[int, int]
+"""A suspicious text and a source of the material."""
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """The options of ``check``; see its help."""
+
+    suspicious: Path
+    sources: Path | None
+    """None: the suspicious texts are compared among each other."""
+    output: Path
+    template: Path | None = None
+    gains: bool = True
+    device: str = "cpu"
+    workers: int | None = None
+    cluster: str | None = None
+    model: Path | None = None
+    overwrite: bool = False
+    strict: bool = False
+
+
+class ScoredPair(NamedTuple):
+    """A pair as the report shows it; of texts compared among each other, the better of both directions."""
+
+    indices: Indices
+    """Target and source of the score."""
+    shown: ReportPair
+    values: Mapping[str, float]
+    """The numbers that the method measured."""
+
+
+def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]]:
+    """Compare every suspicious text with every source, and write a report; return the ranked table and lines about it.
+
+    Raises:
+        UserError: a text cannot be read, or a model or the output is not usable; no result is published.
+    """
+    require_threshold(profile)
+    profile = profile.model_copy(update={"passages": profile.passages or Passages()})
+    notices = Notices(options.strict)
+    material = collect_texts(options.suspicious, options.sources, options.template, notices)
+    count = sum(1 for _ in list_pairs(material))
+    if not count:
+        raise UserError("both sides are the same file", "give another text to compare it with", options.suspicious)
+    workers = PairWorkers(profile, MethodOptions(options.device, options.model))
+    if count > MAX_PAIRS and not isinstance(workers.method, AlignmentMethod):
+        raise UserError(
+            f"{count} pairs are too many for profile {profile.name}: beyond {MAX_PAIRS} there has to be a first stage",
+            "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
+        )
+    measures = options.gains and profile.gains is not None
+    job = _describe_check(profile, options, material, workers, measures)
+    lines: list[str] = []
+    with open_result(options.output, job, overwrite=options.overwrite) as work:
+        if work is not None:
+            say([describe_models(workers.models.values())])
+            rule = DecisionRule(
+                profile, workers.method.fingerprint, job["models"].get("language_model", {}).get("dtype")
+            )
+            indices = _choose_pairs(material, workers, rule, count)
+            with open_workers(workers, Devices(options.device, options.workers, options.cluster)) as opened:
+                scored = _score(material, indices, workers, rule, opened.map, work.scores)
+                pairs = _describe_pairs(material, scored, opened.map, measures)
+            report = make_report(material, pairs, rule.threshold, job, notices, count - len(indices), options.template)
+            lines = [wording.summarise(report), wording.explain_decisions(report.threshold), wording.CAUTION]
+            work.publish(write_files(work.staged, material, report))
+    if not lines:
+        lines = [f"already complete: {options.output}"]
+    table = format_best((options.output / TABLE).read_text(encoding="utf-8"))
+    return table, [*notices.list_warnings(), *lines, f"report: {options.output / PAGE}"]
+
+
+def list_pairs(material: Material) -> Iterator[Indices]:
+    """Yield all pairs of different files; in pairs from one folder (--among), the earlier file comes first."""
+    if material.among:
+        count = len(material.suspicious)
+        yield from ((i, j) for i in range(count) for j in range(i + 1, count))
+        return
+    left, right = _resolve_paths(material)
+    yield from ((i, j) for i in range(len(left)) for j in range(len(right)) if left[i] != right[j])
+
+
+def _resolve_paths(material: Material) -> tuple[list[Path], list[Path]]:
+    """Return the files of both sides: one that is on both is no source of itself."""
+    left, right = ([text.compared.path.resolve() for text in side] for side in (material.suspicious, material.sources))
+    return left, right
+
+
+def _describe_check(
+    profile: Profile, options: CheckOptions, material: Material, workers: PairWorkers, measures: bool
+) -> dict[str, Any]:
+    """Return all fields that the result depends on."""
+    run = RunOptions(options.suspicious, options.output, options.device)
+    return describe_job(
+        "check",
+        profile,
+        run,
+        material.hash(),
+        workers.identify(measures),
+        fingerprint=workers.method.fingerprint,
+        suspicious=options.suspicious.name,
+        template=None if options.template is None else options.template.name,
+        among=material.among,
+        gains=options.gains,
+    )
+
+
+def _choose_pairs(material: Material, workers: PairWorkers, rule: DecisionRule, count: int) -> list[Indices]:
+    """Return all pairs; of many, those whose score may come near the threshold."""
+    method = workers.method
+    if count <= MAX_PAIRS or rule.threshold is None or not isinstance(method, AlignmentMethod):
+        return list(list_pairs(material))
+    left, right = _resolve_paths(material)
+    with Progress("first stage", len(material.suspicious)) as progress:
+
+        def encode_targets() -> Iterator[Any]:
+            for text in material.suspicious:
+                yield method.encoder.encode(text.compared.text or "")
+                progress.update()
+
+        sources = (method.encoder.encode(text.compared.text or "") for text in material.sources)
+        found = select_pairs(encode_targets(), sources, method.settings, rule.threshold - NEAR_SCORE)
+    chosen = {(min(i, j), max(i, j)) if material.among else (i, j) for i, j in found if left[i] != right[j]}
+    return sorted(chosen)
+
+
+def _score(
+    material: Material,
+    indices: Sequence[Indices],
+    workers: PairWorkers,
+    rule: DecisionRule,
+    compute: Callable[..., Iterator[Any]],
+    scores: ScoreFile,
+) -> list[ScoredPair]:
+    """Return the decisions about pairs, equal to those of `run`, in the order of ``indices``.
+
+    Pairs from one folder (--among) are scored in both directions, and the better one counts.
+    """
+    pairs = {one: _make_pair(material, one) for i, j in indices for one in _list_directions(material, (i, j))}
+    checked = check_pairs(tuple(pairs.values()), workers.method, Notices(), "negative")
+    score_pairs(checked.lengths, compute, scores)
+    left, right = material.suspicious, material.sources
+    scored = []
+    for pair_indices in indices:
+        directions = []
+        for i, j in _list_directions(material, pair_indices):
+            pair = pairs[i, j]
+            error, line = checked.errors.get(pair), scores[name_key(pair)] if pair in checked.lengths else {}
+            values = line.get("values", {})
+            record = rule.decide(values, line["warnings"]) if error is None else rule.decide_failed(error)
+            names, words = (left[i].shown.name, right[j].shown.name), (left[i].words, right[j].words)
+            directions.append(ScoredPair((i, j), judge_pair(record, names, words), values))
+        scored.append(min(directions, key=lambda one: rank_pair(one.shown)))
+    return scored
+
+
+def _list_directions(material: Material, indices: Indices) -> list[Indices]:
+    i, j = indices
+    return [(i, j), (j, i)] if material.among else [(i, j)]
+
+
+def _make_pair(material: Material, indices: Indices) -> DocumentPair:
+    return DocumentPair(material.suspicious[indices[0]].compared, material.sources[indices[1]].compared)
+
+
+def _describe_pairs(
+    material: Material, scored: Sequence[ScoredPair], compute: Callable[..., Iterator[Any]], measures: bool
+) -> list[ReportPair]:
+    """Return the pairs for the report, best first, with the passages of those that are likely or unclear.
+
+    Of the others only passages that do not count are shown.
+    """
+    shown = [pair for pair in scored if pair.shown.judgement != "no sign" or pair.values.get(LEFT_OUT)]
+    best = sorted(shown, key=lambda pair: rank_pair(pair.shown))[:MAX_MEASURED_PAIRS] if measures else []
+    measured = {pair.indices for pair in best}
+    tasks = (
+        PassageTask(
+            read_texts(_make_pair(material, pair.indices)),
+            pair.values,
+            pair.shown.judgement != "no sign",
+            pair.indices in measured,
+        )
+        for pair in shown
+    )
+    evidence: dict[Indices, list[Evidence]] = {}
+    gains: dict[Indices, TokenGains] = {}
+    with Progress("finding passages", len(shown)) as progress:
+        for pair, found in zip(shown, compute(tasks)):
+            indices = _sort(material, pair.indices)
+            evidence[indices] = _orient(material, pair.indices, found.evidence)
+            if found.gains and indices == pair.indices:
+                gains[indices] = TokenGains(*zip(*found.gains, strict=True))
+            progress.update()
+    noted = _note_common(evidence, material)
+    pairs = [_describe(material, pair, noted.get(_sort(material, pair.indices), ()), gains) for pair in scored]
+    return sorted(pairs, key=lambda pair: (*rank_pair(pair), pair.suspicious, pair.source))
+
+
+def _sort(material: Material, indices: Indices) -> Indices:
+    """Return the indices of a pair, sorted for pairs from one folder (--among): their order carries no meaning."""
+    return (min(indices), max(indices)) if material.among else indices
+
+
+def _orient(material: Material, indices: Indices, passages: Sequence[Evidence]) -> list[Evidence]:
+    """Return the passages of a pair in the order of its sorted indices."""
+    if indices == _sort(material, indices):
+        return list(passages)
+    return sorted(one._replace(passage=_swap_sides(one.passage)) for one in passages)
+
+
+def _swap_sides(passage: Passage) -> Passage:
+    return Passage(passage.source_offset, passage.source_length, passage.this_offset, passage.this_length)
+
+
+def _describe(
+    material: Material, pair: ScoredPair, passages: tuple[Evidence, ...], gains: Mapping[Indices, TokenGains]
+) -> ReportPair:
+    i, j = _sort(material, pair.indices)
+    names = material.suspicious[i].shown.name, material.sources[j].shown.name
+    shown = replace(pair.shown, suspicious=names[0], source=names[1], passages=passages, gains=gains.get((i, j)))
+    counted = [passage for passage in passages if passage.counts]
+    if shown.judgement == "likely" and counted and all(passage.note for passage in counted):
+        return replace(shown, judgement="unclear", warnings=(*shown.warnings, COMMON))
+    return shown
+
+
+def _note_common(
+    evidence: Mapping[Indices, Sequence[Evidence]], material: Material
+) -> dict[Indices, tuple[Evidence, ...]]:
+    """Return the passages of each pair, with a note on those that many documents share.
+
+    A passage is common if many suspicious texts have passages from its place in the source, or if many sources have
+    passages of its place in the suspicious text.
+    """
+    sides = ("texts", "texts") if material.among else ("sources", "suspicious texts")
+    counts = len(material.sources), len(material.suspicious)
+    places: defaultdict[tuple[str, int], list[tuple[int, Interval]]] = defaultdict(list)
+    for (i, j), passages in evidence.items():
+        for p in passages:
+            places[sides[1], i].append((j, (p.begin, p.end)))
+            places[sides[0], j].append((i, (p.begin2, p.end2)))
+    noted = {}
+    for (i, j), passages in evidence.items():
+        rows = []
+        for p in passages:
+            in_source = _count((p.begin2, p.end2), places[sides[0], j])
+            in_target = _count((p.begin, p.end), places[sides[1], i])
+            notes = _explain(in_source, counts[1], sides[1]), _explain(in_target, counts[0], sides[0])
+            rows.append(p._replace(note=notes[0] or notes[1]))
+        noted[i, j] = tuple(rows)
+    return noted
+
+
+def _count(place: Interval, others: Sequence[tuple[int, Interval]]) -> int:
+    """Return the number of documents that have a passage at this place."""
+    least = MIN_OVERLAP * (place[1] - place[0])
+    return len({who for who, (begin, end) in others if min(end, place[1]) - max(begin, place[0]) >= least})
+
+
+def _explain(count: int, total: int, what: str) -> str:
+    is_common = count >= max(MIN_SHARING, MIN_SHARE_SHARING * total)
+    return f"{count} of {total} {what} share it" if is_common else ""
+
+
+def make_report(
+    material: Material,
+    pairs: Sequence[ReportPair],
+    threshold: float | None,
+    job: Mapping[str, Any],
+    notices: Notices,
+    left_out: int,
+    template: Path | None,
+) -> Report:
+    """Return the report of a check.
+
+    ``left_out`` is the number of pairs that a first stage left out.
+    """
+    warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
+    if threshold is None:
+        warnings.append(wording.UNDECIDED)
+    if material.among:
+        warnings.append(AMONG)
+    if left_out:
+        warnings.append(f"{left_out:,} pairs are not listed: whatever their words, they cannot reach the threshold")
+    left, right = len(material.suspicious), len(material.sources)
+    others = "each other" if material.among else format_count(right, "source")
+    facts = wording.describe_job(job, None if template is None else template.name)
+    return Report(
+        f"{format_count(left, 'text')} compared with {others}",
+        {text.shown.name: text.shown for text in material.suspicious},
+        {text.shown.name: text.shown for text in material.sources},
+        tuple(pairs),
+        threshold,
+        facts={**facts, "suspicious_texts": left, "sources": right},
+        warnings=tuple(warnings),
+        among=material.among,
+        table_file=TABLE,
+        passages_file=PASSAGES,
+    )
+
+
+def write_files(folder: Path, material: Material, report: Report) -> list[str]:
+    """Write all files into an empty folder; return their names, the page last.
+
+    Raises:
+        UserError: a text's name is too long for the file that it is kept in.
+    """
+    extracted = ((side, text.shown) for side, text in material.list_texts() if text.extracted)
+    names = [_keep_text(folder, side, text.name, text.text) for side, text in extracted]
+    (folder / TABLE).write_text(format_csv(report), encoding="utf-8", newline="")
+    with open(folder / PASSAGES, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(format_passages(report))
+    write_report(report, folder / PAGE)
+    return [*names, PASSAGES, TABLE, PAGE]
+
+
+def _keep_text(folder: Path, side: str, name: str, text: str) -> str:
+    """Write a text that was taken out of another format; offsets refer to it."""
+    kept = f"{TEXTS}/{name}.txt" if side == TEXTS else f"{TEXTS}/{side}/{name}.txt"
+    if any(len(part.encode()) > MAX_NAME_BYTES for part in kept.split("/")):
+        raise UserError("the name is too long for the file that its text is kept in", "shorten it", name)
+    (folder / kept).parent.mkdir(parents=True, exist_ok=True)
+    (folder / kept).write_text(text, encoding="utf-8", newline="")
+    return kept

@@ -1,1 +1,0 @@
-"""``check``: folders of texts in, a ranked table and an HTML report out."""

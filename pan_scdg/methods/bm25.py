@@ -1,0 +1,85 @@
+"""Score pairs by BM25 of the target as a query on the source (paper, BM25 pair score)."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods.simple import SimpleMethod, split_tokens
+from pan_scdg.profile import Bm25PairSettings
+from pan_scdg.records import TextPair
+
+
+class Statistics(NamedTuple):
+    """Statistics of the sources of an input, each document once, whatever the pairs."""
+
+    documents: int
+    document_frequency: Mapping[str, int]
+    average_length: float
+    """In tokens."""
+
+
+class Bm25Method(SimpleMethod):
+    """Scores a pair by BM25, divided by the tokens of the target; see `methods.Method`.
+
+    Args:
+        settings: k1 and b.
+        options: without effect.
+        statistics: of all sources; required to score.
+    """
+
+    def __init__(
+        self, settings: Bm25PairSettings, options: MethodOptions, statistics: Statistics | None = None
+    ) -> None:
+        self._settings, self._statistics = settings, statistics
+
+    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+        """Return ``score`` of each pair, which is not negative.
+
+        Raises:
+            ValueError: the method was made without statistics.
+        """
+        if self._statistics is None:
+            raise ValueError("BM25 needs the statistics of all sources")
+        k1, b = self._settings.k1, self._settings.b
+        return [
+            Score({"score": compute_pair_score(*map(split_tokens, (p.target, p.source)), self._statistics, k1, b)})
+            for p in pairs
+        ]
+
+
+def count_statistics(texts: Iterable[str]) -> Statistics:
+    """Return document frequencies and mean length; memory contains one text and the distinct tokens."""
+    documents, length, frequency = 0, 0, Counter[str]()
+    for text in texts:
+        tokens = split_tokens(text)
+        documents += 1
+        length += len(tokens)
+        frequency.update(set(tokens))
+    return Statistics(documents, dict(frequency), length / documents if documents else 0.0)
+
+
+def compute_pair_score(
+    query: Sequence[str], source: Sequence[str], statistics: Statistics, k1: float, b: float
+) -> float:
+    """Return the paper's raw score divided by the number of tokens of the query.
+
+    ``1/m sum_t qtf(t) log(1 + (N - df(t) + .5) / (df(t) + .5)) f(t) (k1 + 1) / (f(t) + k1 (1 - b + b |S| / avgdl))``
+    over the distinct terms t of a query of m tokens, with natural logarithms. An empty query scores 0. Terms are added
+    with `math.fsum`, so that the result does not depend on their order.
+
+    Raises:
+        KeyError: the source is not one of those that were counted.
+    """
+    counts = Counter(source)
+    common = [(term, times, counts[term]) for term, times in Counter(query).items() if term in counts]
+    if not common:
+        return 0.0
+    norm = k1 * (1 - b + b * len(source) / statistics.average_length)
+    frequency, documents = statistics.document_frequency, statistics.documents
+    terms = (
+        times * math.log(1 + (documents - frequency[term] + 0.5) / (frequency[term] + 0.5)) * f * (k1 + 1) / (f + norm)
+        for term, times, f in common
+    )
+    return math.fsum(terms) / len(query)
