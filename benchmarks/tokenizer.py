@@ -1,8 +1,8 @@
 """Compare the ids of Qwen's two tokenizers: ``python -m benchmarks.tokenizer --ranks qwen.tiktoken --texts DIR``.
 
 The file of ranks is in the wheel of the package ``dashscope`` (``pip download --no-deps dashscope``, then
-``dashscope/resources/qwen.tiktoken``). It gives ``vocab.json`` and ``merges.txt`` as Qwen's checkpoints have them; from these,
-transformers 4 loads ``Qwen2Tokenizer`` (slow, Python) and ``Qwen2TokenizerFast`` (Rust).
+``dashscope/resources/qwen.tiktoken``). It gives ``vocab.json`` and ``merges.txt`` as Qwen's checkpoints have them; from
+these, transformers 4 loads ``Qwen2Tokenizer`` (slow, Python) and ``Qwen2TokenizerFast`` (Rust).
 """
 
 import base64
@@ -59,7 +59,10 @@ def split_token(token: bytes, ranks: dict[bytes, int]) -> tuple[bytes, bytes]:
 def read_texts(folders: tuple[Path, ...], most: int) -> Iterator[str]:
     """Yield texts of at most ``most`` UTF-8 bytes in all, from each file in turn."""
     files = [
-        path for folder in folders for path in sorted(folder.rglob("*")) if path.name.endswith((".txt", "l", ".xz"))
+        path
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.name.endswith((".txt", ".jsonl", ".jsonl.xz"))
     ]
     sources = [read_file(path) for path in files if path.is_file()]
     while sources:
@@ -79,8 +82,7 @@ def read_file(path: Path) -> Iterator[str]:
     if path.suffix == ".txt":
         yield path.read_text(encoding="utf-8", errors="replace")
         return
-    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
-    with opened as file:
+    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
         for line in file:
             yield from (value for value in json.loads(line).values() if isinstance(value, str) and len(value) > 80)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pan_scdg.bounded_json import parse_json
+from pan_scdg.pan.untrusted import parse_json
 from pan_scdg.errors import UserError, get_first_line
 
 if TYPE_CHECKING:
