@@ -20,6 +20,8 @@ import transformers
 from transformers.models.qwen2.tokenization_qwen2 import bytes_to_unicode
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+ADDED_TOKENS = (*SPECIAL_TOKENS, "<tool_call>", "</tool_call>", "<think>", "</think>")
+"""Some of those that Qwen3's checkpoints add to the ranks; the last four are not special."""
 SHOWN_DIFFERENCES = 20
 
 
@@ -36,8 +38,8 @@ def write_tokenizer(ranks_file: Path, folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps({name(token): rank for token, rank in ranks.items()}))
     (folder / "merges.txt").write_text("".join(f"{name(left)} {name(right)}\n" for left, right in merges))
     added = {
-        str(len(ranks) + place): {"content": token, "special": True, "normalized": False}
-        for place, token in enumerate(SPECIAL_TOKENS)
+        str(len(ranks) + number): {"content": token, "special": token in SPECIAL_TOKENS, "normalized": False}
+        for number, token in enumerate(ADDED_TOKENS)
     }
     config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added, "eos_token": SPECIAL_TOKENS[0]}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
@@ -92,9 +94,8 @@ def draw_strings(number: int) -> list[str]:
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import strategies as st
 
-    pieces = st.sampled_from(
-        ["'s", "'LL", "\u017f", " ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "1", "\u0661", "e\u0301", "<|im_end|>"]
-    )
+    letters = ["'s", "'LL", "\u017f", " ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "1", "\u0661", "e\u0301"]
+    pieces = st.sampled_from([*letters, *ADDED_TOKENS])
     texts = st.text() | st.lists(st.text(max_size=5) | pieces).map("".join)
     drawn: list[str] = []
 
