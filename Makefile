@@ -5,18 +5,16 @@
 # make lint             ruff and mypy
 # make lock             resolve requirements.txt and requirements/*.txt, and write the locks beside them; UPGRADE=1 takes the newest
 # make audit            ask for known vulnerabilities of what is locked; .ci/accepted-vulnerabilities.txt lists exceptions
-# make licences         write docs/licences.md
-# make sbom             lists of components of the wheel, and of the image IMAGE=NAME, in out/sbom/
 # make pin-base-image   ask the registry for the digest of the Dockerfile's base image, and write it there
 # make test-processors  numerical tests under each instruction set of the processor, as a table
-# make fuzz             mutated files for every reader, for SECONDS=60; report and findings in fuzz-output/
-# make faults           commands that are killed, get a full disk or are started twice; recorded in benchmarks/results/faults.md
-# make gpu              the GPU benchmark, or one PART=attention|head|packed|overlap|long|texts|dense|runs of it. It uses
+# make fuzz             mutated files for every reader of foreign input, for SECONDS=60; findings in fuzz-output/
+# make faults           runs of both jobs that are killed or get a full disk, 20 moments each
+# make gpu              the GPU benchmark, or one PART=attention|head|packed|overlap|dense|runs of it. It uses
 #                       the interpreter PYTHON, if that has torch and transformers, instead of .venv. COMMIT names the commit of a
 #                       copy without .git.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: demo test test-long test-transformers5 faults test-processors fuzz lint setup gpu lock audit licences sbom pin-base-image
+.PHONY: demo test test-long test-transformers5 faults test-processors fuzz lint setup gpu lock audit pin-base-image
 
 setup:
 	@bash tools/setup.sh
@@ -38,36 +36,30 @@ test-processors: setup
 
 SECONDS ?= 60
 fuzz: setup
-	@mkdir -p fuzz-output
-	@OMP_NUM_THREADS=1 $(PYTHON_IN_ENV) tests/fuzz --seconds $(SECONDS) --page fuzz-output/report.md --kept fuzz-output/inputs
+	@OMP_NUM_THREADS=1 $(PYTHON_IN_ENV) -m tests.fuzz --seconds $(SECONDS) --findings fuzz-output
 
 faults: setup
-	@$(PYTHON_IN_ENV) tests/faults --kills 9 --disks 4 --pairs 6 --seed 2 --page benchmarks/results/faults.md
+	@OMP_NUM_THREADS=1 MOMENTS=20 $(PYTHON_IN_ENV) -m pytest tests/faults -q
 
 lint: setup
 	@bash tools/install.sh requirements/lint.lock
 	@$(PYTHON_IN_ENV) -m ruff check .
 	@$(PYTHON_IN_ENV) -m ruff format --check .
-	@$(PYTHON_IN_ENV) -m mypy --strict pan_scdg benchmarks
+	@$(PYTHON_IN_ENV) -m mypy --strict pan_scdg studies benchmarks
 
-SUPPLY_CHAIN := bash tools/supply_chain/run.sh
+# with the packages of requirements/tools.lock, which stay out of .venv itself
+TOOLS := .venv/tools
+RUN_TOOL = bash tools/install.sh requirements/tools.lock $(TOOLS) && \
+	PATH=$$PWD/$(TOOLS)/bin:$$PWD/.venv/bin:$$PATH PYTHONPATH=$$PWD/$(TOOLS) $(PYTHON_IN_ENV) -m
 
 lock: setup
-	@$(SUPPLY_CHAIN) locks $(if $(UPGRADE),--upgrade)
+	@$(RUN_TOOL) tools.locks $(if $(UPGRADE),--upgrade)
 
 audit: setup
-	@$(SUPPLY_CHAIN) audit
-
-JAVA := .venv/java
-licences: setup
-	@bash tools/install.sh requirements/java.lock $(JAVA)
-	@$(SUPPLY_CHAIN) licences .venv/tools $(JAVA)
-
-sbom: setup
-	@$(SUPPLY_CHAIN) components out/sbom $(IMAGE)
+	@$(RUN_TOOL) tools.audit
 
 pin-base-image:
-	@bash tools/supply_chain/pin_base_image.sh
+	@bash tools/pin_base_image.sh
 
 HAS_TORCH := from importlib.util import find_spec as f; raise SystemExit(not (f("torch") and f("transformers")))
 

@@ -2,7 +2,7 @@
 
 Essays of about 1,500 words are cut from textbooks of DATA/lm-text. Every fifth suspicious one gets two paragraphs of
 sources: copied, obfuscated at strength 1 or 2 as in the PAN 2012 corpus, or a machine rewrite of a paragraph that is
-put into the source. FOLDER keeps the essays, the output and the vectors; the command runs in a process of its own.
+put into the source. FOLDER keeps the essays and the output; the command runs in a process of its own.
 """
 
 import csv
@@ -24,7 +24,7 @@ from benchmarks.development.obfuscate import obfuscate
 from training.alter import load_thesaurus
 
 WORDS = 1500
-LEAST_PARAGRAPH, LEAST_COPIED = 25, 60
+MIN_PARAGRAPH, MIN_COPIED = 25, 60
 """Words of a paragraph of an essay, and of one that is copied without its neighbour."""
 FORMULAS = ("physics", "chemistry")
 """Textbooks that are left out."""
@@ -55,7 +55,7 @@ def cut_essays(data: Path, rng: random.Random) -> list[str]:
     for name in sorted(name for name in books if not any(word in name for word in FORMULAS)):
         essay, words = list[str](), 0
         for paragraph in (p for text in books[name] for p in text.split("\n\n")):
-            if (length := len(paragraph.split())) < LEAST_PARAGRAPH:
+            if (length := len(paragraph.split())) < MIN_PARAGRAPH:
                 continue
             essay.append(paragraph)
             words += length
@@ -96,7 +96,7 @@ def write_essays(data: Path, out: Path, suspicious: int, sources: int) -> list[R
                 right[j].insert(rng.randrange(len(right[j])), original)
             else:
                 k = rng.randrange(len(right[j]))
-                short = len(right[j][k].split()) < LEAST_COPIED
+                short = len(right[j][k].split()) < MIN_COPIED
                 paragraph = " ".join(right[j][k : k + 1 + short])
                 if kind != "copy":
                     paragraph = obfuscate(paragraph, int(kind[-1]), foreign, thesaurus, rng)
@@ -109,12 +109,12 @@ def write_essays(data: Path, out: Path, suspicious: int, sources: int) -> list[R
     return truth
 
 
-def run_check(out: Path, state: Path | None) -> str:
+def run_check(out: Path) -> str:
     """Run the command; return the time that passed, that of the processors, and the peak memory."""
     places = [str(out / side) for side in SIDES]
     command = [sys.executable, "-m", "pan_scdg", "check", *places, "--output", str(out / "result"), "--overwrite"]
     began = time.monotonic()
-    subprocess.run([*command, *(["--state", str(state)] if state else [])], check=True)
+    subprocess.run(command, check=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = time.monotonic() - began
     return f"{seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of a processor, {used.ru_maxrss >> 10} MiB"
@@ -125,11 +125,10 @@ def run_check(out: Path, state: Path | None) -> str:
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 @click.option("--suspicious", type=click.IntRange(1), default=30, show_default=True)
 @click.option("--sources", type=click.IntRange(1), default=200, show_default=True)
-@click.option("--state", type=click.Path(path_type=Path), help="Keep vectors and scores here.")
-def main(data: Path, out: Path, suspicious: int, sources: int, state: Path | None) -> None:
+def main(data: Path, out: Path, suspicious: int, sources: int) -> None:
     """Write the essays, check them, and print the figures."""
     truth = write_essays(data, out, suspicious, sources)
-    used = run_check(out, state)
+    used = run_check(out)
     with (out / "result" / "report.csv").open(newline="", encoding="utf-8") as file:
         judged = {(row["suspicious"], row["source"]): row["judgement"] for row in csv.DictReader(file)}
     found: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}

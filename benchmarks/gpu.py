@@ -1,64 +1,499 @@
-"""A first look at a GPU: ``make gpu``, or ``python -m benchmarks.gpu [--part NAME ...]``.
+"""Both engines, attention, output head and dense search on a GPU: ``make gpu``, or ``python -m benchmarks.gpu``.
 
-Of most parts everything is random and made on the device: models of the shapes of Qwen3-0.6B and Qwen3-8B, token ids,
-vectors. ``texts`` and ``runs`` have the examples and models that are here. Nothing needs a network. A part adds a table
-to the page as soon as it is done. A row that fails, or whose error is beyond its limit (see ``benchmarks.gpu_rows``),
-says FAILED; the others go on, and the exit code is 1. Where a goal is missed, the outcome says so.
+Models of the shapes of Qwen3-0.6B and Qwen3-8B have weights drawn on the device in bfloat16, and token ids and vectors
+are drawn, too: figures speak of arithmetic, speed and memory, never of quality. ``--model`` takes a real model for the
+part ``overlap``. A part adds a table to the page as soon as it is done. A row that fails, or whose error is beyond its
+limit, says FAILED; the others go on, and the exit code is 1. ``--device cpu --shape tiny`` tries the benchmark itself.
 
-On a CPU nothing is added to the page unless --page names one: --device cpu --shape tiny tries the benchmark itself.
+Limits follow from the arithmetic. A rounding in a type with ``p`` bits is off by at most ``2**-p`` of the value, and a
+float32 sum of ``n`` terms by some ``sqrt(n) * 2**-24`` of their norm. Attention rounds weights, two partial results and
+their mean: 4 roundings. A network rounds in every layer, independently: the limit is twice the root of their number.
 """
 
 import datetime
+import gc
 import importlib.metadata
-import shutil
+import math
+import resource
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
+import numpy as np
+import numpy.typing as npt
 
-from benchmarks import gpu_attention, gpu_engines, gpu_head, gpu_overlap, gpu_runs, gpu_search, gpu_texts
-from benchmarks.gpu_rows import FAILED, GIB, OUTCOME, Part, Row, describe_failure, release
-from benchmarks.scoring_models import SHAPES
-from pan_scdg.errors import UserError
+from benchmarks import corpus
+from benchmarks.pairs import ROOT, format_rows
+from pan_scdg.lm.attention import Packing, Spans, find_backend
+from pan_scdg.lm.engine import Engine, PackedEngine, ReferenceEngine
+from pan_scdg.lm.logprobs import gather_log_softmax
 from pan_scdg.models.devices import check_device_exists, describe_device
+from pan_scdg.models.find import find_model
+from pan_scdg.models.load import LanguageModel, get_decoder_and_head, load_model
+from pan_scdg.profile import ModelSettings
+from pan_scdg.scdg.sequences import ScoringInput, Tokenizer, encode_text
 
-ROOT = Path(__file__).parents[1]
+if TYPE_CHECKING:
+    import torch
+
 PAGE = ROOT / "benchmarks" / "results" / "gpu.md"
-PARTS = {
-    "attention": gpu_attention.PART,
-    "head": gpu_head.PART,
-    "packed": gpu_engines.PACKED,
-    "overlap": gpu_overlap.PART,
-    "long": gpu_engines.LONG,
-    "texts": gpu_texts.PART,
-    "dense": gpu_search.PART,
-    "runs": gpu_runs.PART,
+QWEN = {"head_dim": 128, "num_key_value_heads": 8, "vocab_size": 151936}
+SHAPES: dict[str, dict[str, Any]] = {
+    # the sizes that Qwen3-8B and Qwen3-0.6B are published with
+    "qwen3-8b": QWEN
+    | {"num_hidden_layers": 36, "hidden_size": 4096, "num_attention_heads": 32, "intermediate_size": 12288}
+    | {"tie_word_embeddings": False},
+    "qwen3-0.6b": QWEN
+    | {"num_hidden_layers": 28, "hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 3072}
+    | {"tie_word_embeddings": True},
+    # small enough for tests
+    "tiny": {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
+    | {"head_dim": 16, "num_key_value_heads": 2, "vocab_size": 300, "tie_word_embeddings": True},
 }
-LARGE = ["qwen3-0.6b", "qwen3-8b"]
+SPREAD = 0.02
+"""Standard deviation of the random matrices, as published for Qwen3."""
+PEAK_TFLOPS = {"H100": 989.0, "H200": 989.0, "A100": 312.0}
+"""Dense 16-bit tensor arithmetic by NVIDIA's data sheets."""
+ROUNDING = {"float32": 2.0**-24, "bfloat16": 2.0**-8}
+VARIANTS = (("sdpa", "float32"), ("sdpa", "bfloat16"), ("varlen", "bfloat16"), ("flash_attention_2", "bfloat16"))
+REFERENCE = "reference"
+BUDGET, HEAD_ROWS = 16384, 1024
+REPEATS = 3
+GIB = 1 << 30
+OUTCOME, FAILED = "outcome", "FAILED"
+Row = dict[str, str]
+Floats = npt.NDArray[np.float32]
 
 
-def measure(part: Part, shapes: list[str], device: str) -> list[Row]:
-    """Return the rows of a part for all shapes, or for the last one if that is enough.
+class Bench(NamedTuple):
+    """What all parts get: shape of the model, device, and the name of a real model instead."""
 
-    Where a shape fails as a whole, a row says so.
-    """
+    shape: str
+    device: str
+    model: str | None = None
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Return the sizes of the shape."""
+        return SHAPES[self.shape]
+
+    @property
+    def is_tiny(self) -> bool:
+        """Return True for the shape of tests."""
+        return self.shape == "tiny"
+
+
+def compute_limit(dtype: str, tokens: int, layers: int = 0) -> float:
+    """Return the largest error of attention as a share of a vector's length, or of log-probabilities after layers."""
+    attention = 4 * (ROUNDING[dtype] + 8 * math.sqrt(tokens) * ROUNDING["float32"])
+    return attention * (2 * math.sqrt(layers) if layers else 1)
+
+
+def judge(error: float, limit: float) -> Row:
+    """Return the cells of an error; one that is no number is beyond its limit."""
+    outcome = "ok" if error <= limit else f"{FAILED}: beyond the limit"
+    return {"error": f"{error:.2g}", "limit": f"{limit:.2g}", OUTCOME: outcome}
+
+
+def describe_failure(error: Exception) -> str:
+    """Return an exception as one line of a table."""
+    first = (str(error).strip().splitlines() or [""])[0].replace("|", "/")
+    return f"{FAILED}: {type(error).__name__}: {first}"[:300]
+
+
+def attempt(cells: Row, measure: Callable[[], Row], obstacle: str | None = None) -> Row:
+    """Return ``cells`` with what ``measure`` adds, or with the reason why it did not."""
+    if obstacle:
+        return {**cells, OUTCOME: f"not tried: {obstacle}"}
+    try:
+        return {**cells, **measure()}
+    except Exception as e:  # of a kernel, a driver or a library: the others are still worth measuring
+        return {**cells, OUTCOME: describe_failure(e)}
+
+
+def find_obstacle(attention: str, device: str) -> str | None:
+    """Return what an attention needs that is absent here, or None."""
+    if attention in ("sdpa", REFERENCE):
+        return None
+    if device == "cpu":
+        return "needs a GPU"
+    if attention == "flash_attention_2" and find_spec("flash_attn") is None:
+        return "flash-attn is not installed"
+    return None
+
+
+def release(device: str) -> None:
+    """Give a GPU's memory back that nothing uses any more."""
+    gc.collect()
+    if device != "cpu":
+        import torch
+
+        torch.cuda.empty_cache()
+
+
+def measure_memory(device: str, action: Callable[[], object]) -> float:
+    """Return the GiB that an action takes at most: of the GPU, or of this process beyond its earlier peak."""
+    if device == "cpu":
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        action()
+        return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / (1 << 20)
+    import torch
+
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    action()
+    return float(torch.cuda.max_memory_allocated(device) - before) / GIB
+
+
+def measure_seconds(action: "Callable[[], torch.Tensor]") -> float:
+    """Return the least seconds; the last number is read, which waits until all is computed."""
+    seconds = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        action().flatten()[-1].item()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+class Layout(NamedTuple):
+    """Tokens of the stretches of a row: prefixes, sequences alone, and the continuations of each prefix."""
+
+    name: str
+    prefixes: tuple[int, ...]
+    alone: tuple[int, ...]
+    tails: tuple[tuple[int, ...], ...]
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """Return all stretches, in order."""
+        return (*self.prefixes, *self.alone, *chain(*self.tails))
+
+
+LAYOUTS = {
+    True: (Layout("packed", (24, 9), (1, 30), ((12, 7), (5, 1))), Layout("long", (), (400,), ())),
+    False: (
+        Layout("packed", (4096, 900), (1, 777, 2048), ((1500, 300, 1), (64, 650))),
+        Layout("long", (), (32000,), ()),
+    ),
+}
+"""For the tiny shape, and for others."""
+
+
+def measure_attention(bench: Bench) -> Iterator[Row]:
+    """Yield a row for each attention of a packed row and of a long sequence, beside a softmax in float32."""
+    for layout in LAYOUTS[bench.is_tiny]:
+        for attention, dtype in VARIANTS:
+            cells = {"shape": bench.shape, "row": layout.name, "attention": attention, "type": dtype}
+            cells["tokens"] = f"{sum(layout.own):,}"
+            measure = partial(_measure_attention, bench, layout, attention, dtype)
+            yield attempt(cells, measure, find_obstacle(attention, bench.device))
+            release(bench.device)
+
+
+def _measure_attention(bench: Bench, layout: Layout, attention: str, dtype: str) -> Row:
+    import torch
+
+    torch.manual_seed(0)
+    heads = [bench.sizes[f"num_{name}_heads"] for name in ("attention", "key_value", "key_value")]
+    options: Any = {"device": bench.device, "dtype": getattr(torch, dtype)}
+    q, k, v = (torch.randn(sum(layout.own), n, bench.sizes["head_dim"], **options) for n in heads)
+
+    def compute() -> torch.Tensor:
+        packing = Packing(find_backend(attention), Spans(layout.own, bench.device))
+        if layout.prefixes:
+            packing.prefixes = Spans(layout.prefixes, bench.device)
+            packing.continued = Spans(tuple(map(sum, layout.tails)), bench.device)
+        return packing.attend(0, q, k, v, q.shape[-1] ** -0.5)
+
+    with torch.inference_mode():
+        seconds, expected = measure_seconds(compute), attend_plainly(layout, q, k, v)
+        apart = (compute().float() - expected).norm(dim=-1) / expected.norm(dim=-1)
+    return {"ms": f"{1000 * seconds:.3g}", **judge(float(apart.max()), compute_limit(dtype, sum(layout.own)))}
+
+
+def attend_plainly(layout: Layout, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor") -> "torch.Tensor":
+    """Return the attention of a row in float32, each query over its own keys and those of its prefix."""
+    import torch
+
+    ends = np.cumsum(layout.own).tolist()
+    spans = [slice(end - length, end) for end, length in zip(ends, layout.own, strict=True)]
+    continued = [spans[number] for number, group in enumerate(layout.tails) for _ in group]
+    prefixes: list[slice | None] = [*[None] * (len(spans) - len(continued)), *continued]
+    result = torch.empty(q.shape, device=q.device)
+    for span, prefix in zip(spans, prefixes, strict=True):
+        keys, values = ((x[span] if prefix is None else torch.cat([x[prefix], x[span]])).float() for x in (k, v))
+        queries, places = q[span].float(), torch.arange(len(keys), device=q.device)
+        step = max(1, (1 << 28) // (q.shape[1] * len(keys)))
+        for start in range(0, len(queries), step):
+            part = queries[start : start + step].reshape(-1, k.shape[1], q.shape[1] // k.shape[1], q.shape[2])
+            scores = torch.einsum("nkgd,mkd->kgnm", part, keys) * q.shape[-1] ** -0.5
+            last = places[len(keys) - len(queries) + start :][: len(part)]
+            weights = scores.masked_fill_(places > last[:, None], -torch.inf).softmax(-1)
+            result[span][start : start + step] = torch.einsum("kgnm,mkd->nkgd", weights, values).flatten(1, 2)
+    return result
+
+
+def chunk_head(hidden: "torch.Tensor", weight: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor":
+    """Return the log-probability of a token at each position, as both engines compute it."""
+    import torch
+    from torch.nn.functional import linear
+
+    parts = zip(torch.split(hidden, HEAD_ROWS), torch.split(ids, HEAD_ROWS), strict=True)
+    return torch.cat([gather_log_softmax(linear(part, weight), chosen) for part, chosen in parts])
+
+
+def use_liger(hidden: "torch.Tensor", weight: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor":
+    """Return the same by Liger's fused loss."""
+    from liger_kernel.transformers.functional import liger_fused_linear_cross_entropy
+
+    return cast("torch.Tensor", -liger_fused_linear_cross_entropy(hidden, weight, ids, reduction="none"))
+
+
+def use_cut(hidden: "torch.Tensor", weight: "torch.Tensor", ids: "torch.Tensor") -> "torch.Tensor":
+    """Return the same by cut-cross-entropy."""
+    from cut_cross_entropy import linear_cross_entropy
+
+    return cast("torch.Tensor", -linear_cross_entropy(hidden, weight, ids, reduction="none"))
+
+
+HEADS = {"chunked": chunk_head, "liger_kernel": use_liger, "cut_cross_entropy": use_cut}
+"""By the module that each needs; the first one needs torch alone."""
+
+
+def measure_head(bench: Bench) -> Iterator[Row]:
+    """Yield a row for each way to compute the output layer; errors are nats from float32 logits of the same numbers."""
+    for dtype in ("float32", "bfloat16"):
+        for name in HEADS:
+            obstacle = None if name == "chunked" or find_spec(name) else f"{name} is not installed"
+            if name != "chunked" and bench.device == "cpu":
+                obstacle = "needs a GPU"
+            cells = {"shape": bench.shape, "type": dtype, "head": name}
+            yield attempt(cells, partial(_measure_head, bench, dtype, name), obstacle)
+            release(bench.device)
+
+
+def _measure_head(bench: Bench, dtype: str, name: str) -> Row:
+    import torch
+
+    torch.manual_seed(0)
+    width, vocabulary = bench.sizes["hidden_size"], bench.sizes["vocab_size"]
+    positions = 96 if bench.is_tiny else 2048 if bench.device == "cpu" else 8192
+    options: Any = {"device": bench.device, "dtype": getattr(torch, dtype)}
+    hidden = torch.randn(positions, width, **options) * (4 / (SPREAD * width**0.5))  # logits spread by 4
+    weight = torch.randn(vocabulary, width, **options) * SPREAD
+    ids = torch.randint(vocabulary, (positions,), device=bench.device)
+    compute = partial(HEADS[name], hidden, weight, ids)
+    with torch.inference_mode():
+        truth = chunk_head(hidden.float(), weight.float(), ids)
+        error = float((compute().double() - truth.double()).abs().max())
+        seconds, taken = measure_seconds(compute), measure_memory(bench.device, compute)
+    limit = max(1e-3, 64 * ROUNDING[dtype])  # two roundings of a logit of eight standard deviations
+    cells = {"positions": f"{positions:,}", "ms": f"{1000 * seconds:.3g}", "GiB beside": f"{taken:.3g}"}
+    return {**cells, **judge(error, limit)}
+
+
+class NoTokenizer:
+    """A tokenizer that is never asked for text."""
+
+    bos_token_id = 0
+    eos_token_id: int | None = None
+    pad_token_id: int | None = None
+
+
+def make_model(bench: Bench) -> LanguageModel:
+    """Return a frozen Qwen3 of a shape, its weights drawn on the device in bfloat16, or the real model."""
+    import torch
+    import transformers
+
+    if bench.model is not None:
+        dtype = "float32" if bench.device == "cpu" else "bfloat16"
+        settings = ModelSettings.model_validate({"name": bench.model, "dtype": dtype})
+        return load_model(find_model(bench.model).folder, settings, bench.device)
+    config_of: Any = transformers.Qwen3Config  # transformers' own functions have no types
+    model_of: Any = transformers.AutoModelForCausalLM.from_config
+    fixed = {"max_position_embeddings": 131072, "rope_theta": 1e6, "initializer_range": SPREAD}
+    torch.manual_seed(0)
+    with torch.device(bench.device):
+        model = model_of(config_of(**bench.sizes, **fixed, use_sliding_window=False), dtype=torch.bfloat16)
+    frozen = model.eval().requires_grad_(False)
+    return LanguageModel(cast(Tokenizer, NoTokenizer()), frozen, bench.device, bench.shape, "random")
+
+
+def make_engine(attention: str, lm: LanguageModel) -> Engine:
+    """Return the default engine with an attention, or the reference engine."""
+    return ReferenceEngine(lm, HEAD_ROWS) if attention == REFERENCE else PackedEngine(lm, attention, BUDGET, HEAD_ROWS)
+
+
+def score(engine: Engine, items: Sequence[ScoringInput]) -> tuple[Floats, float]:
+    """Return the log-probabilities of all targets, and the seconds; a short input before is not timed."""
+    engine.compute_log_probs([ScoringInput(items[0].context_ids[:256], items[0].target_ids[:256])])
+    began = time.perf_counter()
+    return np.concatenate(engine.compute_log_probs(items)), time.perf_counter() - began
+
+
+def compare(values: Floats, truth: Floats, limit: float) -> Row:
+    """Return the differences of log-probabilities, judged by their root mean square in units of the spread."""
+    apart = np.abs(values.astype(np.float64) - truth)
+    cells = {"mean nats": f"{apart.mean():.2g}", "largest nats": f"{apart.max():.2g}"}
+    return {**cells, **judge(float(np.sqrt(np.square(apart).mean()) / truth.std()), limit)}
+
+
+def draw_ids(lm: LanguageModel, lengths: Sequence[int], rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+    """Return sequences of tokens: random ones, or those of the generated corpus if the model is a real one."""
+    if isinstance(lm.tokenizer, NoTokenizer):
+        return [rng.integers(lm.model.config.vocab_size, size=length) for length in lengths]
+    number, ids = 0, np.zeros(0, np.int64)
+    while len(ids) < sum(lengths):
+        ids = np.concatenate([ids, encode_text(lm.tokenizer, corpus.make_document(number))])
+        number += 1
+    return np.split(ids[: sum(lengths)], np.cumsum(lengths)[:-1])
+
+
+def draw_inputs(
+    lm: LanguageModel, sources: int, targets: int, lists: int, tokens: tuple[int, int]
+) -> list[ScoringInput]:
+    """Return targets alone, then after sources; each source is in the list of so many targets. Lengths vary by half."""
+    rng = np.random.default_rng(0)
+    counts = zip(tokens, (sources, targets), strict=True)
+    drawn = draw_ids(lm, [int(mean * rng.uniform(0.5, 1.5)) for mean, count in counts for _ in range(count)], rng)
+    after = [(s, (s * lists + i) % targets) for s in range(sources) for i in range(lists)]
+    alone = [ScoringInput(np.zeros(1, np.int64), target) for target in drawn[sources:]]
+    return [*alone, *(ScoringInput(drawn[s], drawn[sources + t]) for s, t in after)]
+
+
+def measure_packed(bench: Bench) -> Iterator[Row]:
+    """Yield a row for each engine and type, compared with the reference engine in float32 from the same weights."""
+    lm = make_model(bench)
+    items = draw_inputs(lm, 2, 3, 3, (40, 12)) if bench.is_tiny else draw_inputs(lm, 6, 4, 4, (3000, 700))
+    low = [(REFERENCE, "bfloat16"), *(variant for variant in VARIANTS if variant[1] == "bfloat16")]
+    runs: dict[tuple[str, str], tuple[Floats, float]] = {}
+
+    def run(attention: str, dtype: str) -> Row:
+        runs[attention, dtype] = score(make_engine(attention, lm), items)
+        return {"s": f"{runs[attention, dtype][1]:.3g}", OUTCOME: "ok"}
+
+    rows = []
+    for attention, dtype in (*low, ("sdpa", "float32"), (REFERENCE, "float32")):
+        if dtype == "float32":
+            lm.model.float()  # the same numbers in a wider type
+        cells = {"shape": bench.shape, "engine, attention": attention, "type": dtype}
+        rows.append(attempt(cells, partial(run, attention, dtype), find_obstacle(attention, bench.device)))
+        release(bench.device)
+    truth = runs.get((REFERENCE, "float32"))
+    for row in rows:
+        key = row["engine, attention"], row["type"]
+        limit = compute_limit(key[1], max(item.length for item in items), bench.sizes["num_hidden_layers"])
+        yield {**row, **(compare(runs[key][0], truth[0], limit) if key in runs and truth else {})}
+
+
+def measure_overlap(bench: Bench) -> Iterator[Row]:
+    """Yield a row for each number of lists that a source is in: speed beside the reference engine, and MFU."""
+    lm = make_model(bench)
+    tokens = (40, 12) if bench.is_tiny else (300, 100) if bench.device == "cpu" else (3000, 1000)
+    attention = "sdpa" if find_obstacle("varlen", bench.device) else "varlen"
+    for lists in (1, 2) if bench.is_tiny else (1, 2, 4, 7, 16):
+        items = draw_inputs(lm, max(1, 64 // lists), 16, lists, tokens)
+        cells = {"model": lm.name, "attention": attention, "lists a source": str(lists)}
+        yield attempt(cells, partial(_measure_overlap, bench, lm, attention, items))
+        release(bench.device)
+
+
+def _measure_overlap(bench: Bench, lm: LanguageModel, attention: str, items: list[ScoringInput]) -> Row:
+    engine, other = make_engine(attention, lm), make_engine(REFERENCE, lm)
+    (values, seconds), (truth, reference) = score(engine, items), score(other, items)
+    lengths = [item.length for item in items]
+    layers, dtype = lm.model.config.get_text_config().num_hidden_layers, str(lm.model.dtype).removeprefix("torch.")
+    cells = {"tokens/s": f"{sum(lengths) / seconds:,.0f}", "ratio": f"{reference / seconds:.3g}"}
+    name = "" if bench.device == "cpu" else describe_device(bench.device)
+    for known, peak in PEAK_TFLOPS.items():
+        if known in name:
+            cells["MFU"] = f"{count_operations(lm, engine.tokens, items) / seconds / peak / 1e12:.3g}"
+    # both sides are rounded
+    return {**cells, **compare(values, truth, 2 * compute_limit(dtype, max(lengths), layers))}
+
+
+def count_operations(lm: LanguageModel, tokens: int, items: Sequence[ScoringInput]) -> float:
+    """Return the multiplications and additions of the weights for the tokens that were computed, attention left out."""
+    decoder, head = get_decoder_and_head(lm.model)
+    matrices = sum(p.numel() for p in decoder.parameters() if p.ndim == 2)
+    matrices -= decoder.get_input_embeddings().weight.numel()
+    return float(2 * matrices * tokens + 2 * head.weight.numel() * sum(len(item.target_ids) for item in items))
+
+
+def measure_dense(bench: Bench) -> Iterator[Row]:
+    """Yield a row of the dense search for 10,000 query vectors, the first of them compared with the CPU's."""
+    width, count, units = (32, 3000, 20) if bench.is_tiny else (bench.sizes["hidden_size"], 600_000, 10_000)
+    cells = {"width": f"{width:,}", "vectors": f"{count:,}", "query vectors": f"{units:,}"}
+    yield attempt(cells, partial(_measure_dense, bench.device, width, count, units))
+
+
+def _measure_dense(device: str, width: int, count: int, units: int) -> Row:
+    from benchmarks import dense
+
+    queries = dense.draw_queries(units, width)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vectors.f16"
+        dense.write_vectors(count, queries, path)
+        dense.search(queries[:4], path, device)
+        began = time.perf_counter()
+        result = dense.search(queries, path, device)
+        seconds = time.perf_counter() - began
+        expected = dense.search(queries[:1000], path)
+    different = sum(a != b for a, b in zip(result, expected))
+    return {"s": f"{seconds:.3g}", OUTCOME: f"{FAILED}: {different} differ" if different else "ok: identical"}
+
+
+def measure_runs(bench: Bench) -> Iterator[Row]:
+    """Yield a row for each whole command, from files to a result."""
+    pairs, queries = (str(ROOT / "examples" / name) for name in ("pan25-pairs/test", "pan26-retrieval"))
+    commands = {
+        "demo": ["demo"],
+        "pairs by gains": ["run", "--input", pairs, "--output", "pairs", "--profile", "scdg-mini"],
+        "retrieval": ["run", "--input", queries, "--output", "queries", "--limit", "3"],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, words in commands.items():
+            yield attempt({"command": name}, partial(_run, words, folder, bench.device))
+
+
+def _run(words: list[str], folder: str, device: str) -> Row:
+    began = time.perf_counter()
+    line = [sys.executable, str(ROOT / "entrypoint.py"), *words, "--device", device]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
+    return {"s": f"{time.perf_counter() - began:.1f}", OUTCOME: "ok"}
+
+
+PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {
+    "attention": measure_attention,
+    "head": measure_head,
+    "packed": measure_packed,
+    "overlap": measure_overlap,
+    "dense": measure_dense,
+    "runs": measure_runs,
+}
+LARGEST_SHAPE_ONLY = ("overlap", "dense", "runs")
+
+
+def measure_part(name: str, shapes: Sequence[str], device: str, model: str | None) -> list[Row]:
+    """Return the rows of a part for all shapes; where a shape fails as a whole, a row says so."""
     rows: list[Row] = []
-    for shape in shapes if part.every_shape else shapes[-1:]:
+    for shape in shapes[-1:] if name in LARGEST_SHAPE_ONLY else shapes:
         try:
-            rows += part.rows(shape, device)
-        except Exception as e:  # of a kernel, a driver or a library; the next shape may do
-            rows.append({part.columns[0]: shape, OUTCOME: describe_failure(e)})
+            rows += PARTS[name](Bench(shape, device, model))
+        except Exception as e:  # no memory for the model of a shape, say
+            rows.append({"shape": shape, OUTCOME: describe_failure(e)})
         release(device)
     return rows
-
-
-def write_table(columns: tuple[str, ...], rows: list[Row]) -> str:
-    """Return rows as a Markdown table; what a row lacks stays empty."""
-    lines = [[*columns, OUTCOME], ["---"] * (len(columns) + 1)]
-    lines += [[row.get(column, "") for column in (*columns, OUTCOME)] for row in rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def describe_run(device: str, command: str, commit: str) -> str:
@@ -66,82 +501,58 @@ def describe_run(device: str, command: str, commit: str) -> str:
     import torch
 
     name = "CPU" if device == "cpu" else describe_device(device)
-    facts = [f"torch {torch.__version__}", f"transformers {_version('transformers')}"]
-    facts += [f"flash-attn {_version('flash-attn')}", f"NumPy {_version('numpy')}"]
-    if device == "cpu":
-        facts.append(f"{torch.get_num_threads()} threads")
-    else:
-        memory = torch.cuda.get_device_properties(device).total_memory / GIB
-        facts += [f"CUDA {torch.version.cuda}", f"driver {read_driver()}", f"{memory:.0f} GiB of memory"]
-    title = f"## {datetime.date.today()}: {name}, commit {commit}"
-    return f"\n{title}\n\n{', '.join(facts)}.\n\n    {command}\n"
-
-
-def read_driver() -> str:
-    """Return the version of the NVIDIA driver."""
-    tool = shutil.which("nvidia-smi")
-    if tool is not None:
-        query = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
-        done = subprocess.run(query, capture_output=True, text=True)
-        if done.returncode == 0 and done.stdout.split():
-            return done.stdout.split()[0]
-    return "unknown"
+    facts = [f"{package} {_find_version(package)}" for package in ("torch", "transformers", "flash-attn", "numpy")]
+    facts.append(f"{torch.get_num_threads()} threads" if device == "cpu" else f"CUDA {torch.version.cuda}")
+    return f"\n## {datetime.date.today()}: {name}, commit {commit}\n\n{', '.join(facts)}.\n\n    {command}\n"
 
 
 def read_commit() -> str:
-    """Return the commit of this checkout and whether files differ from it, those of results aside."""
-    commands = (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", ".", ":!benchmarks/results"])
-    try:
-        done = [subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True) for words in commands]
-    except FileNotFoundError:
-        return "unknown"
-    if any(one.returncode for one in done):
-        return "unknown"
-    return done[0].stdout.strip() + (" with changes" if done[1].stdout else "")
+    """Return the commit of this checkout."""
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
-def _version(package: str) -> str:
+def _find_version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
 
 
-def _report(page: Path | None, text: str) -> None:
-    click.echo(text, nl=False)
-    if page is None:
-        return
-    with page.open("a", encoding="utf-8") as file:
-        file.write(text)
-
-
 @click.command(help=__doc__)
 @click.option("--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="default: all")
 @click.option("--device", default="cuda", show_default=True)
 @click.option("--shape", "shapes", multiple=True, type=click.Choice(list(SHAPES)), help="default: both of Qwen3")
-@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="default: benchmarks/results/gpu.md")
+@click.option("--model", help="Name of a real model, for the part overlap.")
+@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="default on a GPU: the results file")
 @click.option("--commit", help="for a copy without its repository; default: what git says")
-def main(parts: tuple[str, ...], device: str, shapes: tuple[str, ...], page: Path | None, commit: str | None) -> None:
+def main(
+    parts: tuple[str, ...],
+    device: str,
+    shapes: tuple[str, ...],
+    model: str | None,
+    page: Path | None,
+    commit: str | None,
+) -> None:
     import torch
 
-    try:
-        check_device_exists(device)
-    except UserError as e:
-        raise click.UsageError(str(e)) from e
-    if page is None and device != "cpu":
-        page = PAGE
+    check_device_exists(device)
     torch.set_float32_matmul_precision("highest")
-    chosen, measured = list(parts or PARTS), list(shapes or LARGE)
+    page = page or (None if device == "cpu" else PAGE)
     words = [f"--part {name}" for name in parts] + [f"--shape {name}" for name in shapes]
     command = " ".join(["python -m benchmarks.gpu", f"--device {device}", *words])
-    _report(page, describe_run(device, command, commit or read_commit()))
-    failed = 0
-    for name in chosen:
-        began = time.perf_counter()
-        rows = measure(PARTS[name], measured, device)
+    text, failed = describe_run(device, command, commit or read_commit()), 0
+    for name in parts or PARTS:
+        rows = measure_part(name, shapes or ("qwen3-0.6b", "qwen3-8b"), device, model)
+        columns = [*dict.fromkeys(column for row in rows for column in row if column != OUTCOME), OUTCOME]
+        text += f"\n### {name}\n\n{format_rows(columns, [[row.get(c, '') for c in columns] for row in rows])}\n"
         failed += sum(row[OUTCOME].startswith(FAILED) for row in rows)
-        table = write_table(PARTS[name].columns, rows)
-        _report(page, f"\n### {name} ({time.perf_counter() - began:.0f} s)\n\n{table}")
+        click.echo(text, nl=False)
+        if page is not None:
+            with page.open("a", encoding="utf-8") as file:
+                file.write(text)
+        text = ""
     if failed:
         click.echo(f"{failed} rows failed", err=True)
         sys.exit(1)

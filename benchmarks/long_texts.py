@@ -1,9 +1,9 @@
-"""Verdicts on long texts: ``python -m benchmarks.long_texts --data DATA --development FILE``.
+"""Decisions on long texts: ``python -m benchmarks.long_texts --data DATA --development FILE``.
 
 Pairs of `benchmarks.verdicts` are joined to longer pairs. Negatives: suspicious texts in a row against the same number
-of sources, their own ones (one topic) or those of the next group (other topics); groups with verbatim runs in common,
-which some kinds draw from one stock of texts, are left out. Positives: the same on one topic, with a positive pair
-instead of one of the joined pairs.
+of sources, their own ones (one topic) or those of the next group (other topics); groups with long verbatim runs in
+common, which some kinds draw from one stock of texts, are left out. Positives: the same on one topic, with a positive
+pair instead of one of the joined pairs.
 """
 
 import random
@@ -13,86 +13,70 @@ import click
 import numpy as np
 
 from benchmarks.development.compose import Pair
-from benchmarks.pair_gains import development_set
-from benchmarks.verdicts import gather, read_pan13
-from pan_scdg.evaluation.report import format_table
-from pan_scdg.align.units import prepare_text
-from pan_scdg.align.verbatim import find_runs
-from pan_scdg.profile import PassageSettings, load_profile
-from pan_scdg.profile.baseline import Alignment
-from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_registry import METHODS, Given, find_parts
-from pan_scdg.store import Store
+from benchmarks.pairs import decide, draw_pairs, format_rows, read_development, read_pan13
+from benchmarks.simple_pair_scores import TextPairs, words
 
 JOINED = (1, 2, 4, 8, 16)
-MOST_GROUPS = 200
-MOST_VERBATIM = 80
-"""Characters in verbatim runs; more are no chance."""
+MAX_GROUPS = 200
+RUN_WORDS = 8
+MAX_VERBATIM = 80
+"""Characters in verbatim runs of eight words or more; more are no chance."""
 
 
-def join(pairs: list[Pair], count: int, topics: str) -> list[TextPair]:
+def join(pairs: list[Pair], count: int, one_topic: bool) -> TextPairs:
     """Return pairs of ``count`` joined texts."""
-    groups = [pairs[i : i + count] for i in range(0, len(pairs) - count + 1, count)][:MOST_GROUPS]
-    found = []
+    groups = [pairs[i : i + count] for i in range(0, len(pairs) - count + 1, count)][:MAX_GROUPS]
+    joined = []
     for number, group in enumerate(groups):
-        others = group if topics == "one" else groups[(number + 1) % len(groups)]
+        others = group if one_topic else groups[(number + 1) % len(groups)]
         target, source = ("\n\n".join(texts) for texts in ([p.target for p in group], [p.source for p in others]))
-        if measure_verbatim(target, source) <= MOST_VERBATIM:
-            found.append(TextPair(str(number), str(number), target, source))
-    return found
+        if count_verbatim(target, source) <= MAX_VERBATIM:
+            joined.append((target, source))
+    return joined
 
 
-def join_with_reuse(pairs: list[Pair], positives: list[Pair], count: int) -> list[TextPair]:
+def join_with_reuse(pairs: list[Pair], positives: list[Pair], count: int) -> TextPairs:
     """Return pairs of ``count`` joined texts, one of which reuses its source."""
-    chance, found = random.Random(count), []
-    for number in range(min(MOST_GROUPS, len(pairs) // count)):
+    rng, joined = random.Random(count), []
+    for number in range(min(MAX_GROUPS, len(pairs) // count)):
         group = pairs[number * count : (number + 1) * count]
-        group[chance.randrange(count)] = positives[(7 * number + count) % len(positives)]
-        target, source = ("\n\n".join(texts) for texts in ([p.target for p in group], [p.source for p in group]))
-        found.append(TextPair(str(number), str(number), target, source))
-    return found
+        group[rng.randrange(count)] = positives[(7 * number + count) % len(positives)]
+        joined.append(("\n\n".join(p.target for p in group), "\n\n".join(p.source for p in group)))
+    return joined
 
 
-def measure_verbatim(target: str, source: str) -> int:
-    """Return the characters of the target in verbatim runs."""
-    settings = PassageSettings()
-    first, second = (prepare_text(text, settings.unit_words) for text in (target, source))
-    return sum(run.end - run.start for run in find_runs(first, second, settings.run_words))
+def count_verbatim(target: str, source: str) -> int:
+    """Return the characters of target words in runs of eight words or more that the source has too."""
+    own, others = words(target), words(source)
+    grams = set(zip(*(others[i:] for i in range(RUN_WORDS))))
+    covered = set[int]()
+    for start, gram in enumerate(zip(*(own[i:] for i in range(RUN_WORDS)))):
+        if gram in grams:
+            covered |= set(range(start, start + RUN_WORDS))
+    return sum(len(own[place]) + 1 for place in covered)
 
 
 @click.command(help=__doc__)
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with pan13-dev.")
 @click.option("--development", type=click.Path(path_type=Path), required=True)
-@click.option("--state", type=click.Path(path_type=Path), default=Path("out/long-texts"), show_default=True)
 @click.option("--profile", default="offline", show_default=True)
-def main(data: Path, development: Path, state: Path, profile: str) -> None:
-    settings = load_profile(profile).baseline
-    if not isinstance(settings, Alignment) or settings.threshold is None:
-        raise click.UsageError(f"{profile} is no alignment with a threshold")
-    everything = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")]).pairs
-    pairs = [pair for pair in everything if not pair.label]
-    random.Random(3).shuffle(pairs)
-    positives = [pair for pair in everything if pair.label]
-    random.Random(4).shuffle(positives)
+@click.option("--work", type=click.Path(path_type=Path), default=Path("out/long-texts"), show_default=True)
+def main(data: Path, development: Path, profile: str, work: Path) -> None:
+    pairs = [*read_development(development), *read_pan13(data / "pan13-dev")]
+    negatives, positives = draw_pairs(pairs, 0, 3), draw_pairs(pairs, 1, 4)
+    sets = {("one topic", count): join(negatives, count, one_topic=True) for count in JOINED}
+    sets |= {("other topics", count): join(negatives, count, one_topic=False) for count in JOINED}
+    sets |= {("with reuse", count): join_with_reuse(negatives, positives, count) for count in JOINED}
     rows = []
-    with Store(state) as store:
-        scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
-        for topics in ("one", "other"):
-            for count in JOINED:
-                texts = join(pairs, count, topics)
-                scores = METHODS[Alignment].combine(settings, list(scorer.score(texts)))
-                length = int(np.median([len(text.target) for text in texts]))
-                false = int((scores >= settings.threshold).sum())
-                most = np.quantile(scores, 0.97)
-                rows.append([topics, str(count), f"{length:,}", f"{false} of {len(texts)}", f"{most:.3f}"])
-        for count in JOINED:
-            texts = join_with_reuse(pairs, positives, count)
-            scores = METHODS[Alignment].combine(settings, list(scorer.score(texts)))
-            found_ones = int((scores >= settings.threshold).sum())
-            length = int(np.median([len(text.target) for text in texts]))
-            rows.append(["with reuse", str(count), f"{length:,}", f"{found_ones} of {len(texts)}", ""])
-    columns = ["topics", "joined", "characters", "called positive", "97th percentile"]
-    click.echo(format_table([dict(zip(columns, row, strict=True)) for row in rows], columns))
+    for (name, count), texts in sets.items():
+        decisions = decide(texts, work / f"{name.replace(' ', '-')}-{count}", profile)
+        positive = sum(line["decision"] for line in decisions)
+        largest = np.quantile([line["score"] for line in decisions], 0.97)
+        length = int(np.median([len(target) for target, _ in texts]))
+        rows.append(
+            [name, count, f"{length:,}", f"{positive / len(texts):.3f} ({positive} of {len(texts)})", f"{largest:.3f}"]
+        )
+    click.echo(format_rows(["topics", "joined", "characters", "called positive", "97th percentile"], rows))
 
 
 if __name__ == "__main__":

@@ -16,10 +16,8 @@ import click
 
 from benchmarks.development.stock import stock
 from benchmarks.development.texts import Material, material_for_command
-from pan_scdg.evaluation.plagdet import compute_plagdet, measure_coverage
-from pan_scdg.align.finder import PassageFinder
-from pan_scdg.profile import PassageSettings
-from pan_scdg.records import Passage, Span
+from benchmarks.pairs import format_rows
+from benchmarks.passages import Spans, find_passages, measure
 
 REUSED, ELSEWHERE, SOURCES = 6, 2, 10
 """Rewrites from the source, rewrites of other texts, and originals in the source."""
@@ -40,7 +38,7 @@ class Paper(NamedTuple):
 
     target: str
     source: str
-    truth: tuple[Passage, ...]
+    truth: Spans
     strengths: tuple[str, ...]
 
 
@@ -74,13 +72,14 @@ def _make_paper(target: Sequence[str], source: Sequence[str], chosen: Sequence[T
     for place, replacement in zip(rng.sample(range(len(paragraphs)), len(inserted)), inserted):
         paragraphs[place] = replacement
     places = {text: (start, len(part)) for text, part, start in _lay_out(originals) if text is not None}
-    truth, strengths = [], []
+    truth: Spans = []
+    strengths = []
     for text, part, start in _lay_out(paragraphs):
         if text is not None:
-            truth.append(Passage(start, len(part), *places[text]))
+            truth.append((start, len(part), *places[text]))
             strengths.append(text.strength)
     written, read = ("\n\n".join(part for _, part in parts) for parts in (paragraphs, originals))
-    return Paper(written, read, tuple(truth), tuple(strengths))
+    return Paper(written, read, truth, tuple(strengths))
 
 
 def _lay_out(parts: Sequence[tuple[Text | None, str]]) -> Iterator[tuple[Text | None, str, int]]:
@@ -90,31 +89,38 @@ def _lay_out(parts: Sequence[tuple[Text | None, str]]) -> Iterator[tuple[Text | 
         start += len(part) + 2
 
 
-def report(papers: Sequence[Paper], found: Sequence[Sequence[Passage]]) -> str:
-    """Return a row: macro plagdet, recall, precision, granularity, false passages, and cases found by strength."""
-    spans = [
-        [Span(str(n), *p[:2], str(n), *p[2:4]) for n, passages in enumerate(of) for p in passages]
-        for of in ([paper.truth for paper in papers], found)
-    ]
-    result = compute_plagdet(*spans)
-    strengths = [strength for paper in papers for strength in paper.strengths]
-    total = Counter(strengths)
-    hit = Counter(s for s, hits in zip(strengths, measure_coverage(*spans).hits, strict=True) if hits)
-    false = measure_coverage(*reversed(spans)).hits.count(0)
-    values = (result.macro_plagdet, result.macro_recall, result.macro_precision, result.granularity)
-    cells = [f"{value:.3f}" for value in values] + [f"{false} of {len(spans[1])}"]
-    return " | ".join([*cells, *(f"{strength} {hit[strength]} of {total[strength]}" for strength in sorted(total))])
+def overlaps(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
+    """Return True if two passages overlap on both sides."""
+    return all(one[i] < other[i] + other[i + 1] and other[i] < one[i] + one[i + 1] for i in (0, 2))
+
+
+def report(papers: Sequence[Paper], found: Sequence[Spans]) -> list[str]:
+    """Return the cells of a row: macro plagdet, recall, precision, granularity, false passages, found by strength."""
+    total, hits, false = Counter[str](), Counter[str](), 0
+    for paper, passages in zip(papers, found, strict=True):
+        false += sum(not any(overlaps(passage, case) for case in paper.truth) for passage in passages)
+        for case, strength in zip(paper.truth, paper.strengths, strict=True):
+            total[strength] += 1
+            hits[strength] += any(overlaps(passage, case) for passage in passages)
+    truth = {str(number): paper.truth for number, paper in enumerate(papers)}
+    values = measure(truth, {str(number): passages for number, passages in enumerate(found)})
+    cells = [f"{value:.3f}" for value in values] + [f"{false} of {sum(map(len, found))}"]
+    return [*cells, *(f"{strength} {hits[strength]} of {total[strength]}" for strength in sorted(total))]
 
 
 @click.command(help=__doc__)
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
-@click.option("--papers", default=60, show_default=True)
-def main(data: Path, papers: int) -> None:
-    made = list(make_papers(material_for_command(data), papers))
+@click.option("--papers", "count", default=60, show_default=True)
+@click.option("--work", type=click.Path(path_type=Path), default=Path("out/rewritten"), show_default=True)
+def main(data: Path, count: int, work: Path) -> None:
+    papers = list(make_papers(material_for_command(data), count))
+    texts = [(paper.target, paper.source) for paper in papers]
+    rows = []
     for encoder in (None, ENCODER):
-        finder = PassageFinder(PassageSettings(encoder=encoder), "cpu")
-        found = [[evidence.passage for evidence in finder.find(paper.target, paper.source)] for paper in made]
-        click.echo(f"{encoder or 'words alone'} | {report(made, found)}")
+        found = find_passages(texts, work / (encoder or "words"), encoder)
+        rows.append([encoder or "words alone", *report(papers, found)])
+    columns = ["", "macro plagdet", "recall", "precision", "granularity", "passages that are no case"]
+    click.echo(format_rows([*columns, *[""] * (len(rows[0]) - len(columns))], rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Verdicts on texts with the same innocent part: ``python -m benchmarks.shared_parts --data DATA --development FILE``.
+"""Decisions on texts with the same innocent part: ``python -m benchmarks.shared_parts --data DATA --development FILE``.
 
 To both texts of negative pairs of `benchmarks.verdicts` the same is added: a notice at the end, a quotation with its
 author between two paragraphs, or a list of references. For each part: how many pairs the profile calls positive, beside
@@ -12,14 +12,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.development.compose import Pair
-from benchmarks.pair_gains import development_set
-from benchmarks.verdicts import gather, read_pan13
-from pan_scdg.profile import load_profile
-from pan_scdg.profile.baseline import Alignment
-from pan_scdg.records import TextPair
-from pan_scdg.scoring.baseline_registry import METHODS, Given, find_parts
-from pan_scdg.store import Store
+from benchmarks.pairs import decide, format_rows, read_development, read_pan13
 
 NOTICE = (
     "Declaration. I have written this paper on my own and have used no other aids than those that are "
@@ -66,35 +59,30 @@ def add_part(text: str, part: str) -> str:
     return "\n\n".join([*paragraphs[:middle], part, *paragraphs[middle:]])
 
 
-def add_parts(pairs: list[Pair], part: str, in_source: str) -> list[TextPair]:
-    """Return the pairs with a part in the suspicious texts, and one in the sources."""
-    return [TextPair(p.id, p.id, add_part(p.target, part), add_part(p.source, in_source)) for p in pairs]
-
-
 @click.command(help=__doc__)
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with pan13-dev.")
 @click.option("--development", type=click.Path(path_type=Path), required=True)
-@click.option("--state", type=click.Path(path_type=Path), default=Path("out/shared-parts"), show_default=True)
 @click.option("--profile", default="offline", show_default=True)
-@click.option("--pairs", default=150, show_default=True, help="Number of pairs of each label, drawn.")
-def main(data: Path, development: Path, state: Path, profile: str, pairs: int) -> None:
+@click.option("--pairs", "count", default=150, show_default=True, help="Number of pairs of each label, drawn.")
+@click.option("--work", type=click.Path(path_type=Path), default=Path("out/shared-parts"), show_default=True)
+def main(data: Path, development: Path, profile: str, count: int, work: Path) -> None:
     """Print a row for each part."""
-    settings = load_profile(profile).baseline
-    if not isinstance(settings, Alignment) or settings.threshold is None:
-        raise click.UsageError(f"{profile} is no alignment with a threshold")
-    everything = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")]).pairs
+    pairs = [*read_development(development), *read_pan13(data / "pan13-dev")]
     draw = random.Random(6).sample
-    negative, positive = (draw([pair for pair in everything if pair.label == label], pairs) for label in (0, 1))
-    cases = {name: add_parts(negative, part, part) for name, part in PARTS.items()}
-    cases["a quotation, copied without its marks"] = add_parts(negative, PLAIN, QUOTATION)
+    negatives, positives = (draw([pair for pair in pairs if pair.label == label], count) for label in (0, 1))
+    cases = {
+        name: [(add_part(p.target, part), add_part(p.source, part)) for p in negatives] for name, part in PARTS.items()
+    }
+    cases["a quotation, copied without its marks"] = [
+        (add_part(p.target, PLAIN), add_part(p.source, QUOTATION)) for p in negatives
+    ]
     for name, hide in HIDDEN.items():
-        cases[f"positive pairs: {name}"] = [TextPair(p.id, p.id, hide(p.target), p.source) for p in positive]
-    with Store(state) as store:
-        scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
-        click.echo("| in common | called positive |\n| --- | --- |")
-        for name, texts in cases.items():
-            scores = METHODS[Alignment].combine(settings, list(scorer.score(texts)))
-            click.echo(f"| {name} | {int((scores >= settings.threshold).sum())} of {len(texts)} |")
+        cases[f"positive pairs: {name}"] = [(hide(p.target), p.source) for p in positives]
+    rows = []
+    for name, texts in cases.items():
+        decisions = decide(texts, work / name.replace(" ", "-").replace(":", ""), profile)
+        rows.append([name, f"{sum(line['decision'] for line in decisions)} of {len(texts)}"])
+    click.echo(format_rows(["in common", "called positive"], rows))
 
 
 if __name__ == "__main__":

@@ -1,51 +1,52 @@
-"""The verdict of alignment beside simple methods: ``python -m benchmarks.verdicts --data DATA --development FILE``.
+"""Decisions beside simple methods: ``python -m benchmarks.verdicts --data DATA --development FILE``.
 
-Pairs: the development set (`benchmarks.development`) and the 510 PAN 2013 pairs in DATA/pan13-dev. For each kind the
-AUROC of every method; then what the threshold of the profile ``offline`` does, and what a threshold does that was
-chosen by the same rule on all other kinds. Vectors lie in the state folder: the same command goes on where it was
-stopped.
+Pairs: the development set (`benchmarks.development`) and the 510 PAN 2013 pairs in DATA/pan13-dev. ``run`` scores and
+decides them with a profile. For each kind the AUROC of the profile and of simple methods; then what the threshold of
+the profile does, and what a threshold does that was chosen by the same rule on all other kinds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.development.compose import Pair
-from benchmarks.pair_gains import ALL, QualitySet, development_set
-from benchmarks.pan13 import read_known_pairs
-from benchmarks.simple_pair_scores import best_four_sentences, four_gram_containment, minilm_cosine, tfidf_cosine
-from pan_scdg.evaluation.pairs import DecidedPairs, bootstrap_pair_differences, bootstrap_pairs, compute_pair_metrics
-from pan_scdg.evaluation.report import format_table
-from pan_scdg.pan.text_alignment import read_text
-from pan_scdg.align.units import prepare_text
-from pan_scdg.profile import PassageSettings, load_profile
-from pan_scdg.profile.baseline import Alignment
-from pan_scdg.progress import Progress
-from pan_scdg.records import TextPair
+from benchmarks.pairs import CLEAN, decide, format_rows, read_development, read_pan13
+from benchmarks.simple_pair_scores import (
+    Floats,
+    best_four_sentences,
+    content_word_overlap,
+    four_gram_containment,
+    minilm_cosine,
+    tfidf_cosine,
+)
 from pan_scdg.scdg.decision import choose_threshold
-from pan_scdg.scoring.baseline_registry import METHODS, Given, find_parts
-from pan_scdg.store import Store
 
-Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-CLEAN = "pan13, no plagiarism"
-MOST_IN_A_KIND = 0.08
-"""Largest share of false positives that the threshold may give in a kind of negatives."""
+ALL = "all"
+MAX_FALSE_POSITIVES, MAX_FALSE_POSITIVES_OF_A_KIND = 0.03, 0.08
+"""The rule by which the threshold of ``offline`` was chosen."""
+RESAMPLES = 1000
 
 
-class Items(NamedTuple):
-    """All pairs, and what each is."""
+class Items:
+    """Pairs with their kinds and labels."""
 
-    pairs: tuple[Pair, ...]
-    kinds: npt.NDArray[np.str_]
-    labels: Bools
+    def __init__(self, pairs: list[Pair]) -> None:
+        """Keep the pairs."""
+        self.pairs = pairs
+        self.texts = [(pair.target, pair.source) for pair in pairs]
+        self.kinds = np.array([pair.kind for pair in pairs])
+        self.labels = np.array([bool(pair.label) for pair in pairs])
+
+    def list_kinds(self) -> list[str]:
+        """Return all kinds, then ``all``."""
+        return [*dict.fromkeys(self.kinds.tolist()), ALL]
 
     def select(self, kind: str) -> Bools:
-        """Return True for the pairs of a kind; positive PAN 2013 pairs stand beside all negative ones of PAN 2013."""
+        """Return True for the pairs of a kind; positive PAN 2013 pairs come with all negative ones of PAN 2013."""
         if kind == ALL:
             return np.ones(len(self.kinds), np.bool_)
         if kind.startswith("pan13"):
@@ -54,133 +55,110 @@ class Items(NamedTuple):
         return np.asarray(self.kinds == kind)
 
 
-def read_pan13(folder: Path) -> list[Pair]:
-    """Return the PAN 2013 pairs; a pair is positive if its truth has a passage."""
-    found = []
-    for pair, kind, passages in read_known_pairs(folder):
-        number = f"{pair.suspicious.doc_id}/{pair.source.doc_id}"
-        name = f"pan13, {kind.partition('-')[2].removesuffix('-obfuscation').replace('-', ' ')}"
-        found.append(Pair(number, name, int(bool(passages)), read_text(pair.source), read_text(pair.suspicious)))
-    return found
+def take_first(pairs: list[Pair], count: int | None) -> list[Pair]:
+    """Return the first pairs of each kind and label."""
+    taken: dict[tuple[str, int], int] = {}
+    chosen = []
+    for pair in pairs:
+        taken[pair.kind, pair.label] = taken.get((pair.kind, pair.label), 0) + 1
+        if count is None or taken[pair.kind, pair.label] <= count:
+            chosen.append(pair)
+    return chosen
 
 
-def gather(sets: Sequence[Sequence[Pair]]) -> Items:
-    """Return all pairs of several sets."""
-    pairs = tuple(pair for pairs in sets for pair in pairs)
-    return Items(pairs, np.array([p.kind for p in pairs]), np.array([bool(p.label) for p in pairs]))
+def compute_auroc(scores: Floats, labels: Bools) -> float:
+    """Return the area under the ROC curve, ties counted half."""
+    from scipy.stats import rankdata
+
+    positives = int(labels.sum())
+    ranks = rankdata(scores)[labels].sum() - positives * (positives + 1) / 2
+    return float(ranks / (positives * (len(labels) - positives)))
 
 
-def measure(items: Items, store: Store, settings: Alignment) -> tuple[Floats, Floats]:
-    """Return the alignment scores, and the best mean over four sentences of each one's largest cosine."""
-    scorer = find_parts(settings, Given("cpu")).make_alignment(settings, store)
-    rows, four = [], []
-    with Progress("aligning", len(items.pairs)) as progress:
-        for pair in items.pairs:
-            texts = TextPair(pair.id, pair.id, pair.target, pair.source)
-            rows += list(scorer.score([texts]))
-            prepared = [prepare_text(text, PassageSettings().unit_words) for text in (pair.target, pair.source)]
-            four.append(
-                best_four_sentences(*map(scorer.encode_units, (pair.target, pair.source), prepared)),
-            )
-            progress.update()
-    return np.asarray(METHODS[Alignment].combine(settings, rows), np.float64), np.array(four)
+def bootstrap_auroc(scores: Floats, labels: Bools) -> tuple[float, float]:
+    """Return a 95 % interval over pairs."""
+    rng = np.random.default_rng(0)
+    drawn = (rng.integers(len(labels), size=len(labels)) for _ in range(RESAMPLES))
+    values = [compute_auroc(scores[places], labels[places]) for places in drawn]
+    return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
 
 
-def choose(scores: Floats, items: Items, among: Bools, most: float) -> float:
+def find_wilson_interval(hits: int, count: int) -> str:
+    """Return a rate with its 95 % interval."""
+    z, rate = 1.96, hits / count
+    middle, half = rate + z * z / (2 * count), z * np.sqrt(rate * (1 - rate) / count + (z / (2 * count)) ** 2)
+    low, high = ((middle + sign * half) / (1 + z * z / count) for sign in (-1, 1))
+    return f"{rate:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def choose(scores: Floats, items: Items, among: Bools) -> float:
     """Return the threshold with the largest F1 that keeps the false positives of all and of each kind few."""
-    threshold = choose_threshold({0.0: scores[among]}, items.labels[among], most).threshold
+    threshold = choose_threshold({0.0: scores[among]}, items.labels[among], MAX_FALSE_POSITIVES).threshold
     for kind in np.unique(items.kinds[among & ~items.labels]):
         negative = np.sort(scores[among & ~items.labels & (items.kinds == kind)])[::-1]
-        allowed = int(MOST_IN_A_KIND * len(negative))
+        allowed = int(MAX_FALSE_POSITIVES_OF_A_KIND * len(negative))
         threshold = max(threshold, float(np.nextafter(negative[allowed], np.inf)))
     return threshold
 
 
-def judge(scores: Floats, items: Items, threshold: float, of: Bools) -> tuple[str, str]:
+def count_positives(scores: Floats, items: Items, threshold: float, among: Bools) -> list[str]:
     """Return true and false positive rates with their counts."""
-    rates = []
+    cells = []
     for label in (True, False):
-        some = of & (items.labels == label)
-        hits = int((scores[some] >= threshold).sum())
-        rates.append(f"{hits / some.sum():.3f} ({hits} of {some.sum()})" if some.any() else "-")
-    return rates[0], rates[1]
+        chosen = scores[among & (items.labels == label)]
+        hits = int((chosen >= threshold).sum())
+        cells.append(f"{hits / len(chosen):.3f} ({hits} of {len(chosen)})" if len(chosen) else "-")
+    return cells
 
 
-def tabulate(items: Items, methods: Mapping[str, Floats]) -> list[dict[str, str]]:
-    """Return a row a kind: its name, its pairs, and the AUROC of every method."""
+def tabulate(items: Items, methods: Mapping[str, Floats]) -> str:
+    """Return the AUROC of every method on every kind."""
     rows = []
-    for kind in [*dict.fromkeys(items.kinds.tolist()), ALL]:
-        some = items.select(kind)
-        if kind == CLEAN or items.labels[some].all():
-            continue
-        labels = items.labels[some]
-        aurocs = [compute_pair_metrics(labels, s[some], labels)["auroc"] for s in methods.values()]
-        cells = [kind, f"{labels.sum()} + {(~labels).sum()}", *(f"{value:.3f}" for value in aurocs)]
-        rows.append(dict(zip(("kind", "pairs", *methods), cells, strict=True)))
-    return rows
-
-
-def compare_peers(items: Items, methods: Mapping[str, Floats]) -> list[str]:
-    """Return a line for each kind and method with a larger AUROC than the first: the difference and its interval."""
-    lines = []
-    (_, own), *peers = methods.items()
-    for kind in [*dict.fromkeys(items.kinds.tolist()), ALL]:
-        some = items.select(kind)
-        labels = items.labels[some]
-        if kind == CLEAN or labels.all():
-            continue
-        for name, scores in peers:
-            judged = [_make_judged(labels, s[some]) for s in (own, scores)]
-            here, there = (compute_pair_metrics(labels, s[some], labels)["auroc"] for s in (own, scores))
-            if there > here:
-                low, high = bootstrap_pair_differences(*judged)["auroc"]
-                lines.append(f"{kind}: {name} {there - here:+.4f}, 95 % interval {low:+.4f} to {high:+.4f}")
-    return lines
-
-
-def _make_judged(labels: Bools, scores: Floats) -> DecidedPairs:
-    keys = [(str(number), "") for number in range(len(labels))]
-    return DecidedPairs(keys, labels.tolist(), scores.tolist(), [False] * len(labels), None)
+    for kind in items.list_kinds():
+        chosen = items.select(kind)
+        labels = items.labels[chosen]
+        if kind != CLEAN and not labels.all():
+            cells = [f"{compute_auroc(scores[chosen], labels):.3f}" for scores in methods.values()]
+            rows.append([kind, f"{labels.sum()} + {(~labels).sum()}", *cells])
+    return format_rows(["kind", "pairs", *methods], rows)
 
 
 @click.command(help=__doc__)
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with pan13-dev.")
+@click.option("--data", type=click.Path(path_type=Path), help="Folder with pan13-dev.")
 @click.option("--development", type=click.Path(path_type=Path), required=True)
-@click.option("--state", type=click.Path(path_type=Path), default=Path("out/verdicts"), show_default=True)
 @click.option("--profile", default="offline", show_default=True)
-def main(data: Path, development: Path, state: Path, profile: str) -> None:
-    settings = load_profile(profile).baseline
-    if not isinstance(settings, Alignment):
-        raise click.UsageError(f"{profile} is no alignment")
-    items = gather([development_set(development).pairs, read_pan13(data / "pan13-dev")])
-    texts = QualitySet(ALL, items.pairs).texts
-    with Store(state) as store:
-        scores, four = measure(items, store, settings)
-        methods = {
-            "alignment": scores,
-            "best four sentences": four,
-            "MiniLM cosine": minilm_cosine(texts, store),
-            "4-gram containment": four_gram_containment(texts),
-            "TF-IDF": tfidf_cosine(texts),
-        }
-    click.echo("AUROC\n")
-    click.echo(format_table(tabulate(items, methods), ["kind", "pairs", *methods]))
-    low, high = bootstrap_pairs(items.labels, scores, np.zeros(len(scores), np.bool_))["auroc"]
-    click.echo("".join(f"\n{line}" for line in ("\nPeers with a larger AUROC:", *compare_peers(items, methods))))
-    click.echo(f"\nalignment, all pairs: 95 % interval {low:.3f} to {high:.3f}")
+@click.option("--first", type=click.IntRange(min=1), help="Pairs of each kind and label, for a smaller set.")
+@click.option("--minilm", is_flag=True, help="Both methods with MiniLM as well; they encode every text again.")
+@click.option("--work", type=click.Path(path_type=Path), default=Path("out/verdicts"), show_default=True)
+def main(data: Path | None, development: Path, profile: str, first: int | None, minilm: bool, work: Path) -> None:
+    pairs = [*read_development(development), *(read_pan13(data / "pan13-dev") if data else [])]
+    items = Items(take_first(pairs, first))
+    decisions = decide(items.texts, work, profile)
+    scores = np.array([line["score"] for line in decisions], np.float64)
+    functions = {"4-gram containment": four_gram_containment, "TF-IDF": tfidf_cosine}
+    functions["content words"] = content_word_overlap
+    if minilm:
+        functions |= {"best four sentences": best_four_sentences, "MiniLM cosine": minilm_cosine}
+    methods = {Path(profile).stem: scores, **{name: score(items.texts) for name, score in functions.items()}}
+    click.echo(f"AUROC\n\n{tabulate(items, methods)}\n")
+    for name, values in methods.items():
+        low, high = bootstrap_auroc(values, items.labels)
+        click.echo(f"{name}, all pairs: {compute_auroc(values, items.labels):.3f} [{low:.3f}, {high:.3f}]")
     every = items.select(ALL)
-    best = choose(scores, items, every, settings.most_false_positives)
-    threshold = best if settings.threshold is None else settings.threshold
+    threshold, best = float(decisions[0]["threshold"]), choose(scores, items, every)
     click.echo(f"\nthreshold of the profile {threshold!r}; by the rule {best!r}\n")
     heads = ["true positives", "false positives"]
-    columns = ["kind", *heads, *(f"{head}, kind left out" for head in heads)]
     rows = []
-    for kind in [*dict.fromkeys(items.kinds.tolist()), ALL]:
-        of = every if kind == ALL else items.kinds == kind
-        held_out = best if kind == ALL else choose(scores, items, ~of, settings.most_false_positives)
-        cells = [kind, *judge(scores, items, threshold, of), *judge(scores, items, held_out, of)]
-        rows.append(dict(zip(columns, cells, strict=True)))
-    click.echo(format_table(rows, columns))
+    for kind in items.list_kinds():
+        among = every if kind == ALL else items.kinds == kind
+        held_out = best if kind == ALL else choose(scores, items, ~among)
+        cells = [*count_positives(scores, items, threshold, among), *count_positives(scores, items, held_out, among)]
+        rows.append([kind, *cells])
+    click.echo(format_rows(["kind", *heads, *(f"{head}, kind left out" for head in heads)], rows))
+    positive = scores >= threshold
+    for name, label in (("recall", True), ("false positives", False)):
+        among = items.labels == label
+        click.echo(f"{name}: {find_wilson_interval(int(positive[among].sum()), int(among.sum()))}")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pan_scdg.errors import UserError
     from pan_scdg.align.passages import Evidence
+    from pan_scdg.errors import UserError
     from pan_scdg.profile import Profile, load_profile
     from pan_scdg.records import Passage
     from pan_scdg.retrieval.ranking import Ranked

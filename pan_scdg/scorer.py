@@ -12,7 +12,7 @@ from pan_scdg.align.passages import Evidence
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.jobs.pairs import LEFT_OUT, PairWorkers, PassageTask
-from pan_scdg.jobs.retrieval import rank_texts
+from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions, Score

@@ -1,1 +1,1 @@
-"""The paper's studies: the tables and the figure, each from stored scores and the user's copy of the data."""
+"""The tables and figures of the paper, from the results of ``run``: ``python -m studies``. No model is loaded here."""

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.evaluation.plagdet import compute_plagdet
-from pan_scdg.pan.truth import read_spans
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.pan.text_alignment import read_pairs, read_text
-from pan_scdg.pan.truth import find_truth, read_truth
+from pan_scdg.pan.truth import find_truth, read_spans, read_truth
 from pan_scdg.records import DocumentPair, Passage
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pan_scdg.profile.baseline import Alignment
 
 from pan_scdg.profile import load_profile
-from pan_scdg.profile.baseline import Alignment
 
 ROOT = Path(__file__).parents[1]
 PAIR = ("susp/suspicious-document00101.txt", "src/source-document00109.txt")

@@ -14,24 +14,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pan_scdg.jobs.pairs.detect import detect_pairs
+from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
+from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
+from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
+from pan_scdg.profile.retrieval import CascadeSettings
+from pan_scdg.scoring import baseline_registry
+from pan_scdg.scoring.baseline_registry import METHODS
 from pydantic import TypeAdapter
 
 import pan_scdg
 from pan_scdg import PairResult, Scorer, UserError, load_profile
+from pan_scdg.align import finder
 from pan_scdg.cli import run_command
-from pan_scdg.jobs.pairs.detect import detect_pairs
-from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
-from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
 from pan_scdg.models import encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
-from pan_scdg.align import finder
 from pan_scdg.profile import ModelSettings, PassageSettings, Profile, RetrievalSettings
-from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
-from pan_scdg.profile.retrieval import CascadeSettings
 from pan_scdg.scdg.aggregation import choose_aggregate
-from pan_scdg.scoring import baseline_registry
-from pan_scdg.scoring.baseline_registry import METHODS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "pan26-retrieval"
 SMALL = Path(__file__).parent / "profiles" / "small.toml"

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-
 from pan_scdg.models.config import count_positions, read_config
-from pan_scdg.profile import find_profile, list_profiles, load_profile
 from pan_scdg.profile.baseline import Bm25Pairs, Containment, Cosine, GramLogistic
 from studies.data.pair_manifest import MOST_TOKENS
+
+from pan_scdg.profile import find_profile, list_profiles, load_profile
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 

@@ -65,14 +65,13 @@ def test_the_call_of_an_entry(name: str) -> None:
     assert "--dry-run" not in make_call(entry, ROOT, False)
 
 
-def test_a_pair_that_cannot_be_scored_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pair_that_cannot_be_scored_leaves_the_others(tmp_path: Path) -> None:
     """The command of tira.yml without the container's entry point, on a document that is not UTF-8 and a good one."""
     given = tmp_path / "in"
     for name, text in (("susp/a.txt", b"\xff"), ("susp/b.txt", TEXT), ("src/c.txt", TEXT)):
         (given / name).parent.mkdir(parents=True, exist_ok=True)
         (given / name).write_bytes(text)
     (given / "pairs").write_text("a.txt c.txt\nb.txt c.txt\n", encoding="utf-8")
-    monkeypatch.setenv("PAN_SCDG_STATE", str(tmp_path / "state"))
     command = read_manifest(MANIFEST)["pan25-offline"].command
     filled = Template(command).substitute(inputDataset=given, outputDir=tmp_path / "out")
     assert run_command(shlex.split(filled)[2:]) == 0
@@ -112,7 +111,7 @@ def test_the_call_is_printed_and_its_failure_is_ours(
     client = tmp_path / "tira-cli"
     client.write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:])\nsys.exit(7)\n", encoding="utf-8")
     client.chmod(0o755)
-    monkeypatch.setattr(tira_submission, "find_client", lambda: str(client))
+    monkeypatch.setattr(tira_submission, "_find_client", lambda: str(client))
     assert invoked("dry-run", "pan25-offline", "--manifest", str(MANIFEST)) == 2
     said = capsys.readouterr().err
     assert f"{client} code-submission --dry-run --path {ROOT}" in said
@@ -133,7 +132,7 @@ def test_without_a_name_the_entries_are_listed(capsys: pytest.CaptureFixture[str
         ({"gpu": "all"}, "submissions.one.gpu: Extra inputs are not permitted"),
         ({"dataset": "a b; rm"}, "submissions.one.dataset"),
         ({"models": ["no repository"]}, "submissions.one.models.0"),
-        ({"command": ENTRY["command"] + ' "x"'}, "one.command holds a double quote"),
+        ({"command": ENTRY["command"] + ' "x"'}, "one.command contains a double quote"),
         ({"command": "run --profile offline --input $inputDataset"}, "one.command does not name $outputDir"),
         ({"profile": "pan26-daac"}, "does not run with the profile of the entry"),
     ],
@@ -181,4 +180,4 @@ def test_unknown_submissions_profiles_and_clients(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="tira-cli is not installed"):
-        tira_submission.find_client()
+        tira_submission._find_client()

@@ -1,93 +1,70 @@
-"""The pairs that ``offline`` is calibrated on: ``python -m benchmarks.development.calibration --pairs FILE --out DIR``.
+"""The calibration pairs of ``scdg-mini``: ``python -m benchmarks.development.calibration --pairs FILE --out DIR``.
 
-DIR becomes a text-alignment directory with truth, for ``calibrate``: of every kind of the built development set the
-first pairs of each label, and the calibration half of the shipped examples. Documents are numbered, so that neither
-name nor order tells kind or label to anything that reads the directory.
+DIR becomes a PAN folder with truth, for ``calibrate``: of every kind of the built development set the first pairs of
+each label, and the calibration half of the shipped examples. A positive pair has one passage that spans both documents.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
-from pan_scdg.digests import hash_text
-from pan_scdg.jobs.demo import EXAMPLES
-from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import format_detection
-from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
-from pan_scdg.pan.truth import read_truth
-from pan_scdg.records import DocumentPair, Passage, TextFile
+from benchmarks.development.compose import Pair
+from benchmarks.pairs import ROOT, read_development, write_folder
 
-MOST = {"verbatim-inside": 16, "altered-inside": 16, "several-sources": 32, "obfuscated-1": 12, "obfuscated-2": 12}
+PAIRS_OF_A_KIND = {
+    "verbatim-inside": 16,
+    "altered-inside": 16,
+    "several-sources": 32,
+    "obfuscated-1": 12,
+    "obfuscated-2": 12,
+}
 """Pairs of each label that are taken of a kind; the long kinds are separated by any threshold and cost most."""
 OTHERWISE = 48
+EXAMPLES = ROOT / "examples" / "pan25-pairs" / "calibration"
 
 
-class LabelledTexts(NamedTuple):
-    """A pair as it is calibrated on."""
+def choose_pairs(path: Path) -> Iterator[Pair]:
+    """Yield some pairs of every kind and label, in the order of the digests of their ids without the label."""
+    taken: Counter[tuple[str, int]] = Counter()
 
-    label: bool
-    source: str
-    target: str
+    def order(pair: Pair) -> tuple[str, str]:
+        return sha256(pair.id.rpartition("/")[0].encode()).hexdigest(), pair.id
 
-
-def development_pairs(built: Path) -> Iterator[LabelledTexts]:
-    """Some pairs of every kind and label.
-
-    Ids begin alike where pairs are alike, so they are taken in the order of the digests of their ids; a positive and
-    the negative made with it come together.
-    """
-    taken: Counter[tuple[str, bool]] = Counter()
-    with open(built, encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
-    for record in sorted(records, key=lambda r: (hash_text(r["id"].rpartition("/")[0]), r["id"])):
-        kind = record["kind"], bool(record["label"])
-        taken[kind] += 1
-        if taken[kind] <= MOST.get(kind[0], OTHERWISE):
-            yield LabelledTexts(kind[1], record["source"], record["target"])
+    for pair in sorted(read_development(path), key=order):
+        taken[pair.kind, pair.label] += 1
+        if taken[pair.kind, pair.label] <= PAIRS_OF_A_KIND.get(pair.kind, OTHERWISE):
+            yield pair
 
 
-def example_pairs() -> Iterator[LabelledTexts]:
-    """The calibration half of the shipped examples."""
-    half = EXAMPLES / "pan25-pairs" / "calibration"
-    corpus = read_pairs(half, Notices())
-    truth = read_truth(half / "truth", corpus.pairs)
-    for pair in corpus.pairs:
-        label = bool(truth[pair.suspicious.doc_id, pair.source.doc_id])
-        yield LabelledTexts(label, read_text(pair.source), read_text(pair.suspicious))
-
-
-def write_corpus(pairs: list[LabelledTexts], folder: Path) -> None:
-    """``pairs``, ``susp``, ``src`` and ``truth``; a positive pair has one passage that spans both documents."""
-    for name in ("susp", "src", "truth"):
-        (folder / name).mkdir(parents=True)
-    names: list[str] = []
-    for number, item in enumerate(sorted(pairs, key=lambda p: hash_text(p.target + p.source)), 1):
-        susp, src = f"suspicious-document{number:05d}", f"source-document{number:05d}"
-        pair = DocumentPair(
-            TextFile(susp, f"{susp}.txt", folder / "susp" / f"{susp}.txt"),
-            TextFile(src, f"{src}.txt", folder / "src" / f"{src}.txt"),
-            number,
-        )
-        pair.suspicious.path.write_text(item.target, encoding="utf-8", newline="")
-        pair.source.path.write_text(item.source, encoding="utf-8", newline="")
-        whole = (Passage(0, len(item.target), 0, len(item.source), ""),) if item.label else ()
-        truth = format_detection(pair, whole, "plagiarism")
-        (folder / "truth" / name_detection(pair)).write_bytes(truth)
-        names.append(f"{susp}.txt {src}.txt\n")
-    (folder / "pairs").write_text("".join(names), encoding="utf-8")
+def read_examples() -> Iterator[Pair]:
+    """Yield the calibration half of the shipped examples."""
+    for line in (EXAMPLES / "pairs").read_text(encoding="utf-8").splitlines():
+        target, source = line.split()
+        truth = EXAMPLES / "truth" / f"{Path(target).stem}-{Path(source).stem}.xml"
+        texts = [(EXAMPLES / side / name).read_text("utf-8") for side, name in (("src", source), ("susp", target))]
+        yield Pair(line, "examples", int("<feature" in truth.read_text("utf-8")), *texts)
 
 
 @click.command(help=__doc__)
-@click.option("--pairs", type=click.Path(path_type=Path, exists=True), required=True, help="Of development.build.")
+@click.option(
+    "--pairs", "path", type=click.Path(path_type=Path, exists=True), required=True, help="Of development.build."
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder.")
-def main(pairs: Path, out: Path) -> None:
-    chosen = [*development_pairs(pairs), *example_pairs()]
-    write_corpus(chosen, out)
-    click.echo(f"{len(chosen)} pairs, {sum(p.label for p in chosen)} positive: {out}")
+def main(path: Path, out: Path) -> None:
+    pairs = [*choose_pairs(path), *read_examples()]
+    ids = write_folder([(pair.target, pair.source) for pair in pairs], out)
+    (out / "truth").mkdir()
+    for pair, (target, source) in zip(pairs, ids, strict=True):
+        feature = (
+            f'<feature name="plagiarism" this_offset="0" this_length="{len(pair.target)}" '
+            f'source_reference="{source}.txt" source_offset="0" source_length="{len(pair.source)}"/>'
+        )
+        xml = f'<document reference="{target}.txt">{feature if pair.label else ""}</document>\n'
+        (out / "truth" / f"{target}-{source}.xml").write_text(xml, encoding="utf-8")
+    click.echo(f"{len(pairs)} pairs, {sum(pair.label for pair in pairs)} positive: {out}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ each paragraph of the target is matched with at most one of the source. Paragrap
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,7 +58,7 @@ class PassageLocator:
     @property
     def models(self) -> dict[str, FoundModel]:
         """Return the encoder by its name in ``job.json``."""
-        return {} if self.encoder is None else {"passage_encoder": self.encoder.found}
+        return {} if self.encoder is None else {"passage_encoder": self.encoder.model}
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the encoder."""
@@ -69,7 +69,7 @@ class PassageLocator:
         if self.encoder is None:
             return Alignment(prepare_text(target), prepare_text(source)).find_evidence()
         alignment = Alignment(self.encoder.split(target), self.encoder.split(source))
-        return alignment.find_evidence(match_paragraphs(target, source, self.encoder))
+        return alignment.find_evidence(match_paragraphs(target, source, self.encoder.encode))
 
     def locate(
         self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
@@ -80,11 +80,7 @@ class PassageLocator:
         return [evidence._replace(counts=True) for evidence in self.find_evidence(target, source)]
 
 
-class _Encodes(Protocol):
-    def encode(self, text: str) -> EncodedText: ...
-
-
-def match_paragraphs(target: str, source: str, encoder: _Encodes) -> list[Passage]:
+def match_paragraphs(target: str, source: str, encode: Callable[[str], EncodedText]) -> list[Passage]:
     """Return the target paragraphs whose nearest source paragraph is near enough, and clearly nearer than the second.
 
     Neighbours in the target that match neighbours in the source in the same order are one passage. A text with too
@@ -93,7 +89,7 @@ def match_paragraphs(target: str, source: str, encoder: _Encodes) -> list[Passag
     paragraphs, others = split_paragraphs(target), split_paragraphs(source)
     if min(len(paragraphs), len(others)) < MIN_PARAGRAPHS:
         return []
-    first, second = encoder.encode(target), encoder.encode(source)
+    first, second = encode(target), encode(source)
     if not len(first.vectors) or not len(second.vectors):  # without words, and so without dimensions
         return []
     vectors = average_sentences(paragraphs, first.prepared.spans, first.vectors)

@@ -9,6 +9,7 @@ the source, but its topic stands out from the text around it.
 """
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -87,28 +88,28 @@ def _compare_places(target: Floats, source: Floats) -> Iterator[tuple[int, Float
     """Yield the first sentence of a batch, and the match of its stretches with the places of the source, ``[n, p]``."""
     if not len(target) or not len(source):
         return
-    rows, columns = _average_nearest(target, source), _average_nearest(source, target)
     height, width = min(MATCH_SENTENCES, len(target)), min(PLACE_SENTENCES, len(source))
-    for start, cosines in _compare_batches(target, source, height - 1):
-        corrected = cosines - CORRECTION * (rows[start : start + len(cosines), None] + columns[None, :])
-        best = np.lib.stride_tricks.sliding_window_view(corrected, width, axis=1).max(axis=2)
-        yield start, np.lib.stride_tricks.sliding_window_view(best, height, axis=0).mean(axis=2)
+    places = len(source) - width + 1
+    starts = range(0, len(target) - height + 1, BATCH_SENTENCES)
+    first = target[: BATCH_SENTENCES + height - 1] @ source.T
+    if len(starts) == 1:
+        columns = _average_largest(first.T)
+    else:
+        batches = (source[i : i + BATCH_SENTENCES] for i in range(0, len(source), BATCH_SENTENCES))
+        columns = np.concatenate([_average_largest(batch @ target.T) for batch in batches])
+    for start in starts:
+        cosines = first if start == 0 else target[start : start + BATCH_SENTENCES + height - 1] @ source.T
+        corrected = cosines - CORRECTION * (_average_largest(cosines)[:, None] + columns[None, :])
+        best = reduce(np.maximum, [corrected[:, i : i + places] for i in range(width)])
+        sums = reduce(np.add, [best[i : i + len(best) - height + 1] for i in range(height)])
+        yield start, np.divide(sums, height, dtype=np.float32)
 
 
-def _average_nearest(vectors: Floats, others: Floats) -> Floats:
-    """Return the mean cosine of each vector with its `NEIGHBOURS` nearest others, ``[n]``."""
-    count = min(NEIGHBOURS, len(others))
-    means = np.empty(len(vectors), np.float32)
-    for start, cosines in _compare_batches(vectors, others, 0):
-        nearest = np.partition(cosines, len(others) - count, axis=1)[:, len(others) - count :]
-        means[start : start + len(cosines)] = nearest.mean(axis=1)
+def _average_largest(cosines: Floats) -> Floats:
+    """Return the mean of the `NEIGHBOURS` largest cosines of each row, ``[n]``."""
+    rest = max(0, cosines.shape[1] - NEIGHBOURS)
+    means: Floats = np.partition(cosines, rest, axis=1)[:, rest:].mean(axis=1)
     return means
-
-
-def _compare_batches(vectors: Floats, others: Floats, overlap: int) -> Iterator[tuple[int, Floats]]:
-    """Yield the cosines of batches of vectors with all others; ``overlap`` vectors are in two batches."""
-    for start in range(0, max(1, len(vectors) - overlap), BATCH_SENTENCES):
-        yield start, vectors[start : start + BATCH_SENTENCES + overlap] @ others.T
 
 
 def compare_stem_sets(common: npt.ArrayLike, target: npt.ArrayLike, source: npt.ArrayLike) -> Numbers:

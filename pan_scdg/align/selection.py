@@ -22,17 +22,23 @@ MARGIN = 1e-4
 
 
 class _Counts(NamedTuple):
-    """The stems of one text, by distinct stem and unit, ``[n]`` each unless stated otherwise."""
+    """How often each unit of one text has each stem: ``n`` numbers above 0."""
 
     stems: Integers
-    """Numbers of the distinct stems, in ascending order, ``[k]``."""
-    units: Integers
-    columns: Integers
-    """Index of the stem in ``stems``."""
-    counts: Integers
-    """Frequency of the stem in the unit."""
+    """Numbers of the distinct stems of the text, in ascending order, ``[k]``."""
     size: int
     """Number of units."""
+    rows: Integers
+    """Units, ``[n]``."""
+    columns: Integers
+    """Stems, as indices into ``stems``, ``[n]``."""
+    counts: Integers
+    """Frequencies, ``[n]``."""
+
+    def sum_squares(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the sum of the squared frequencies of each unit, times a weight of each stem, ``[size]``."""
+        sums = np.bincount(self.rows, weights[self.columns] * self.counts**2, minlength=self.size)
+        return np.asarray(sums, np.float64)
 
     def spread(self, columns: Integers) -> npt.NDArray[np.float32]:
         """Return the frequency of some stems in each unit, ``[size, columns]``."""
@@ -41,7 +47,7 @@ class _Counts(NamedTuple):
         places = numbers[self.columns]
         kept = places >= 0
         matrix = np.zeros((self.size, len(columns)), np.float32)
-        matrix[self.units[kept], places[kept]] = self.counts[kept]
+        matrix[self.rows[kept], places[kept]] = self.counts[kept]
         return matrix
 
 
@@ -60,7 +66,7 @@ def select_pairs(
     counts, vectors, runs = [], [], []
     for text in sources:
         counts.append(_count_stems(text.prepared, numbers))
-        vectors.append(text.vectors.astype(np.float16))
+        vectors.append(text.vectors)
         runs.append(_hash_runs(text.prepared))
     topics = _stack_topics(vectors)
     hashes = np.concatenate([np.empty(0, np.int64), *runs])
@@ -69,17 +75,22 @@ def select_pairs(
     pairs = []
     for i, target in enumerate(targets):
         own, sentences = _count_stems(target.prepared, numbers), target.counted_vectors
+        column_of = np.full(len(numbers), -1)
+        column_of[own.stems] = np.arange(len(own.stems))
+        matrix = own.spread(np.arange(len(own.stems)))
         is_counted = np.zeros(len(own.stems), np.bool_)
-        is_counted[own.columns[target.prepared.counted[own.units]]] = True
+        is_counted[own.columns[target.prepared.counted[own.rows]]] = True
         own_runs = _hash_runs(target.prepared)
         bounds = zip(np.searchsorted(hashes, own_runs, "left"), np.searchsorted(hashes, own_runs, "right"))
         with_run = {int(owner) for first, last in bounds for owner in owners[first:last]}
         focus = measure_focus(sentences, topics).tolist()
         for j, other in enumerate(counts):
-            _, columns, other_columns = np.intersect1d(own.stems, other.stems, assume_unique=True, return_indices=True)
+            columns = column_of[other.stems]
+            other_columns = np.flatnonzero(columns >= 0)
+            columns = columns[other_columns]
             common = is_counted[columns].sum()
             values = {
-                "match": measure_match(sentences, vectors[j].astype(np.float32)),
+                "match": measure_match(sentences, vectors[j]),
                 "common": float(compare_stem_sets(common, is_counted.sum(), len(other.stems))),
                 "focus": focus[j],
                 "candidates": float(len(sentences) * len(vectors[j])),
@@ -88,7 +99,7 @@ def select_pairs(
             missing = least - MARGIN - settings.compute_score(values)
             if missing <= 0 or (
                 missing <= settings.similarity_weight
-                and (j in with_run or _have_seed(own, columns, other, other_columns))
+                and (j in with_run or _have_seed(own, matrix[:, columns], columns, other, other_columns))
             ):
                 pairs.append((i, j))
     return pairs
@@ -101,44 +112,46 @@ def _count_stems(text: PreparedText, numbers: dict[str, int]) -> _Counts:
     units = np.repeat(np.arange(size), text.units[:, 1] - text.units[:, 0])
     cells, counts = np.unique(stems[text.stem_places] * max(1, size) + units, return_counts=True)
     distinct, columns = np.unique(cells // max(1, size), return_inverse=True)
-    return _Counts(distinct, cells % max(1, size), columns, counts, size)
+    return _Counts(distinct, size, cells % max(1, size), columns, counts)
 
 
 def _hash_runs(text: PreparedText) -> Integers:
     return np.array(list({hash(gram) for gram in list_grams(text)}), np.int64)
 
 
-def _stack_topics(sources: list[npt.NDArray[np.float16]]) -> npt.NDArray[np.float32]:
+def _stack_topics(sources: list[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
     """Return the topic of each source, ``[s, d]``; zeros for a source without sentences."""
     topics = np.zeros((len(sources), max((vectors.shape[1] for vectors in sources), default=0)), np.float32)
     for topic, vectors in zip(topics, sources):
         if vectors.size:
-            topic[:] = compute_topic(vectors.astype(np.float32))
+            topic[:] = compute_topic(vectors)
     return topics
 
 
-def _have_seed(first: _Counts, columns: Integers, second: _Counts, other_columns: Integers) -> bool:
+def _have_seed(
+    first: _Counts, matrix: npt.NDArray[np.float32], columns: Integers, second: _Counts, other_columns: Integers
+) -> bool:
     """Return True if a unit of one text and a unit of the other are as similar as `Comparison.find_seeds` asks.
 
     Args:
         first: a text.
-        columns: its stems that are also in the other text.
+        matrix: the frequencies in its units of the stems that are also in the other text.
+        columns: these stems.
         second: the other text.
         other_columns: the same stems there.
     """
-    frequencies, others = (np.bincount(text.columns, minlength=len(text.stems)) for text in (first, second))
-    frequencies[columns] = others[other_columns] = frequencies[columns] + others[other_columns]
-    weights, other_weights = (np.log((first.size + second.size) / of) ** 2 for of in (frequencies, others))
-    norms, other_norms = (
-        np.bincount(text.units, squares[text.columns] * text.counts**2, minlength=text.size)
-        for text, squares in ((first, weights), (second, other_weights))
-    )
-    matrix, other_matrix = first.spread(columns), second.spread(other_columns)
+    frequencies, other_frequencies = (np.bincount(text.columns, minlength=len(text.stems)) for text in (first, second))
+    total = frequencies[columns] + other_frequencies[other_columns]
+    frequencies[columns] = other_frequencies[other_columns] = total
+    weights = np.log((first.size + second.size) / frequencies) ** 2
+    lengths = np.sqrt(first.sum_squares(weights))
+    other_lengths = np.sqrt(second.sum_squares(np.log((first.size + second.size) / other_frequencies) ** 2))
+    other_matrix = second.spread(other_columns)
     products = (matrix * weights[columns].astype(np.float32)) @ other_matrix.T
-    least = (SEED_COSINE - MARGIN) * np.sqrt(np.outer(norms, other_norms))
-    units, other_units = np.nonzero((products > 0) & (products >= least))
-    if not len(units):
+    least = np.outer((SEED_COSINE - MARGIN) * lengths, other_lengths)
+    rows, other_rows = np.nonzero((products > 0) & (products >= least))
+    if not len(rows):
         return False
-    common = ((matrix[units] > 0) & (other_matrix[other_units] > 0)).sum(axis=1)
-    sizes, other_sizes = (np.bincount(text.units, minlength=text.size) for text in (first, second))
-    return bool((2 * common >= (SEED_DICE - MARGIN) * (sizes[units] + other_sizes[other_units])).any())
+    common = ((matrix[rows] > 0) & (other_matrix[other_rows] > 0)).sum(axis=1)
+    sizes, other_sizes = (np.bincount(text.rows, minlength=text.size) for text in (first, second))
+    return bool((2 * common >= (SEED_DICE - MARGIN) * (sizes[rows] + other_sizes[other_rows])).any())

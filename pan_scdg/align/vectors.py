@@ -63,7 +63,7 @@ class SentenceEncoder:
     """Splits texts into sentences and encodes these; the model is found now and loaded for the first text.
 
     Args:
-        model: a name in the model folders, or a folder.
+        name: a name in the model folders, or a folder.
         device: "cpu" or "cuda".
         batch: number of sentences that are encoded together.
 
@@ -71,9 +71,9 @@ class SentenceEncoder:
         UserError: the model is missing or damaged.
     """
 
-    def __init__(self, model: str, device: str, batch: int = BATCH_SIZE) -> None:
-        self.found = find_encoder(model)
-        self.fingerprint = fingerprint_folder(self.found.folder)
+    def __init__(self, name: str, device: str, batch: int = BATCH_SIZE) -> None:
+        self.model = find_encoder(name)
+        self.fingerprint = fingerprint_folder(self.model.folder)
         self._device, self._batch = device, batch
         self._prepared = TextCache(prepare_text, MAX_PREPARED_CHARACTERS)
         self._vectors = TextCache(self._compute_vectors, MAX_ENCODED_CHARACTERS)
@@ -96,4 +96,4 @@ class SentenceEncoder:
     def _encoder(self) -> "Encoder":
         from pan_scdg.models.encoder import load_encoder
 
-        return load_encoder(self.found.folder, self._device, self._batch)
+        return load_encoder(self.model.folder, self._device, self._batch)

@@ -40,6 +40,8 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 def main() -> NoReturn:
     """Run the command line and exit."""
     guard_streams()
+    # threads of OpenMP that spin while they wait make a busy machine several times slower
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _stop)
     # importing torch and transformers makes 830,000 objects that stay: looking for garbage among them, again and
     # again and once more at the end, takes 2 s of every command

@@ -92,7 +92,7 @@ def _examine(name: str) -> dict[str, str]:
         find_model,
     )
 
-    state = {"found": "not found", "size": "-", "licence": find_licence(name), "revision": "-"}
+    state: dict[str, str] = {"found": "not found", "size": "-", "licence": find_licence(name), "revision": "-"}
     if name == TERRIER:
         from pan_scdg.models.terrier_jars import find_terrier_jar
 
@@ -112,8 +112,8 @@ def _examine(name: str) -> dict[str, str]:
         folder = model.folder
         revision = "bundled" if name in BUNDLED else (model.revision or "unknown")[:SHORT]
         state |= {"found": model.where, "revision": revision}
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return state | {"size": describe_size(size), "folder": str(folder)}
+    bytes_used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return state | {"size": describe_size(bytes_used), "folder": str(folder)}
 
 
 def _echo_table(rows: list[tuple[str, ...]]) -> None:

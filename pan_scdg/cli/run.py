@@ -116,8 +116,6 @@ def run(directory: Path, output: Path, profile: str, device: str, over_long: str
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.options import RunOptions
-    from pan_scdg.jobs.pairs import detect_pairs
-    from pan_scdg.jobs.retrieval import retrieve_sources
     from pan_scdg.models.devices import choose_device
     from pan_scdg.pan.inputs import detect_task
 
@@ -127,7 +125,14 @@ def run(directory: Path, output: Path, profile: str, device: str, over_long: str
     chosen = load_chosen_profile(profile, over_long)
     refuse_options(task, rest)
     options = RunOptions(directory, output, choose_device(chosen, device), **rest)
-    say(detect_pairs(chosen, options) if task == "pairs" else retrieve_sources(chosen, options))
+    if task == "pairs":
+        from pan_scdg.jobs.pairs import detect_pairs
+
+        say(detect_pairs(chosen, options))
+    else:
+        from pan_scdg.jobs.retrieval import retrieve_sources
+
+        say(retrieve_sources(chosen, options))
 
 
 def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) -> None:
@@ -178,7 +183,7 @@ def index(directory: Path, folder: Path, profile: str, device: str, workers: int
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.cluster import Devices
-    from pan_scdg.jobs.index import make_index
+    from pan_scdg.jobs.retrieval import make_index
     from pan_scdg.models.devices import choose_device
 
     check_folders(folder, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")

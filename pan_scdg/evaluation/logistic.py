@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.resampling import Floats
-from pan_scdg.profile.baseline import LogisticWeights
+from pan_scdg.profile import LogisticWeights
 from pan_scdg.scdg.decision import require_both_classes
 
 ITERATIONS = 100

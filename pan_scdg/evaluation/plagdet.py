@@ -57,12 +57,12 @@ def compute_plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagde
 
     Offsets and lengths are those that `read_spans` allows: not negative, at most `spans.FURTHEST`, and some characters.
     """
-    cases, found = sort_spans(truth), sort_spans(detections)
-    recalled, precise = measure_coverage(cases, found), measure_coverage(found, cases)
-    macro = _compute_macro(cases, found, recalled), _compute_macro(found, cases, precise)
-    micro = _compute_micro(cases, found, recalled.common)
-    detected = [n for n in recalled.hits if n]
-    granularity = sum(detected) / len(detected) if detected else 1.0
+    cases, reports = sort_spans(truth), sort_spans(detections)
+    recalled, precise = measure_coverage(cases, reports), measure_coverage(reports, cases)
+    macro = _compute_macro(cases, reports, recalled), _compute_macro(reports, cases, precise)
+    micro = _compute_micro(cases, reports, recalled.common)
+    hits = [n for n in recalled.hits if n]
+    granularity = sum(hits) / len(hits) if hits else 1.0
     return Plagdet(_combine(*micro, granularity), *micro, _combine(*macro, granularity), *macro, granularity)
 
 
@@ -71,18 +71,18 @@ def sort_spans(spans: Iterable[Span]) -> list[Span]:
     return sorted(set(spans), key=lambda s: (s[:3], s.source is not None, s.source or "", s[4:]))
 
 
-def _compute_macro(of: Sequence[Span], by: Sequence[Span], covered: Cover) -> float:
-    """Return the mean share of the characters of each passage in ``of`` that overlapping passages of ``by`` cover."""
-    if not of or not by:
-        return float(not of and not by)
-    shares = (n / (a.this_length + a.source_length) for a, n in zip(of, covered.characters, strict=True))
-    return sum(shares) / len(of)
+def _compute_macro(spans: Sequence[Span], others: Sequence[Span], covered: Cover) -> float:
+    """Return the mean share of the characters of each passage that overlapping passages of ``others`` cover."""
+    if not spans or not others:
+        return float(not spans and not others)
+    shares = (n / (span.this_length + span.source_length) for span, n in zip(spans, covered.characters, strict=True))
+    return sum(shares) / len(spans)
 
 
-def _compute_micro(cases: Sequence[Span], found: Sequence[Span], correct: int) -> tuple[float, float]:
-    if not cases or not found:
-        return (float(not cases and not found),) * 2
-    return correct / _count_characters(cases), correct / _count_characters(found)
+def _compute_micro(cases: Sequence[Span], reports: Sequence[Span], correct: int) -> tuple[float, float]:
+    if not cases or not reports:
+        return (float(not cases and not reports),) * 2
+    return correct / _count_characters(cases), correct / _count_characters(reports)
 
 
 def _count_characters(spans: Iterable[Span]) -> int:
@@ -100,20 +100,20 @@ def _combine(recall: float, precision: float, granularity: float) -> float:
     return 2 * recall * precision / (recall + precision) / log2(1 + granularity)
 
 
-def measure_coverage(of: Sequence[Span], by: Sequence[Span]) -> Cover:
-    """Compare the passages ``of`` with the passages ``by``.
+def measure_coverage(spans: Sequence[Span], others: Sequence[Span]) -> Cover:
+    """Compare passages with those of ``others``.
 
     Two passages of one suspicious document overlap if they share a character there and, if both name a source, the
     source and a character of it. One passage is compared at a time, so that no list of all overlapping pairs is made.
     """
-    others: dict[str, list[Span]] = {}
-    for span in by:
-        others.setdefault(span.suspicious, []).append(span)
-    numbers = {name: i for i, name in enumerate(dict.fromkeys([None, *(span.source for span in by)]))}
-    columns = {suspicious: _build_columns(spans, numbers) for suspicious, spans in others.items()}
-    hits, characters = [0] * len(of), [0] * len(of)
+    by_suspicious: dict[str, list[Span]] = {}
+    for other in others:
+        by_suspicious.setdefault(other.suspicious, []).append(other)
+    numbers = {name: i for i, name in enumerate(dict.fromkeys([None, *(other.source for other in others)]))}
+    columns = {suspicious: _build_columns(group, numbers) for suspicious, group in by_suspicious.items()}
+    hits, characters = [0] * len(spans), [0] * len(spans)
     common: dict[tuple[str, str], Array] = {}
-    for i, span in enumerate(of):
+    for i, span in enumerate(spans):
         if span.suspicious not in columns:
             continue
         this, source, names = columns[span.suspicious]

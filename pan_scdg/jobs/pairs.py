@@ -199,7 +199,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
             files.append(write_page(work.staged, {**job, "partial": partial and str(partial)}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
-        incidents = workers.method.incidents if isinstance(workers.method, GainMethod) else []
+        incidents: list[str] = workers.method.incidents if isinstance(workers.method, GainMethod) else []
         work.publish(files, partial=None if partial is None else str(partial), incidents=incidents)
     done = "scored" if options.scores_only else "decided"
     where = options.output / (SCORES if options.scores_only else DECISIONS)
@@ -354,7 +354,7 @@ def _make_line(pair: DocumentPair, score: Score) -> dict[str, Any]:
     line: dict[str, Any] = {
         "suspicious": suspicious,
         "source": source,
-        "values": {name: float(value) for name, value in score.values.items()},
+        "values": {name: value if isinstance(value, int) else float(value) for name, value in score.values.items()},
         "warnings": list(score.warnings),
     }
     if score.gains is not None and score.offsets is not None:

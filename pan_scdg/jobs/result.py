@@ -176,7 +176,13 @@ def open_result(
             write_json(work / JOB, job)
         except OSError as e:
             raise _make_write_error(output, e) from e
-        yield WorkFolder(output, job, key)
+        opened = WorkFolder(output, job, key)
+        try:
+            yield opened
+        except UserError:
+            if not len(opened.scores):  # the run was refused before it computed anything
+                shutil.rmtree(work)
+            raise
 
 
 def read_job(folder: Path) -> dict[str, Any] | None:

@@ -121,8 +121,8 @@ def attend_sdpa(
     out, lse = torch.empty_like(q), torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
     for (start, end), (first, last) in zip(pairwise(spans_q.bounds), pairwise(spans_k.bounds), strict=True):
         queries, keys, values = (x.transpose(0, 1)[None] for x in (q[start:end], k[first:last], v[first:last]))
-        found, sums = one(queries, keys, values, causal, scale)
-        out[start:end] = found[0].transpose(0, 1)
+        attended, sums = one(queries, keys, values, causal, scale)
+        out[start:end] = attended[0].transpose(0, 1)
         lse[start:end] = sums[0, :, : end - start].T
     return out, lse
 
@@ -143,10 +143,10 @@ def _attend_on_gpu(q: Any, k: Any, v: Any, causal: bool, scale: float) -> tuple[
     if groups > 1:
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
     if not _fits_flash(q):
-        found = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
+        results = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
     else:
-        found = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
-    return found[0], found[1]
+        results = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
+    return results[0], results[1]
 
 
 def _fits_flash(q: Any) -> bool:
@@ -166,9 +166,9 @@ def attend_varlen(
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
     window = (-1, 0) if causal else (-1, -1)
-    places = spans_q.on_device, spans_k.on_device, max(spans_q.lengths), max(spans_k.lengths)
+    spans = spans_q.on_device, spans_k.on_device, max(spans_q.lengths), max(spans_k.lengths)
     out, lse = varlen_attn(
-        q, k, v, *places, return_aux=AuxRequest(lse=True), scale=scale, window_size=window, enable_gqa=True
+        q, k, v, *spans, return_aux=AuxRequest(lse=True), scale=scale, window_size=window, enable_gqa=True
     )
     return out, _transpose_lse(lse, q)
 
@@ -179,8 +179,8 @@ def attend_flash(
     """Return attention by the package flash-attn, on GPUs in 16 bits, and log-sum-exps."""
     from flash_attn import flash_attn_varlen_func
 
-    places = spans_q.on_device, spans_k.on_device, max(spans_q.lengths), max(spans_k.lengths)
-    out, lse, _ = flash_attn_varlen_func(q, k, v, *places, softmax_scale=scale, causal=causal, return_attn_probs=True)
+    spans = spans_q.on_device, spans_k.on_device, max(spans_q.lengths), max(spans_k.lengths)
+    out, lse, _ = flash_attn_varlen_func(q, k, v, *spans, softmax_scale=scale, causal=causal, return_attn_probs=True)
     return out, _transpose_lse(lse, q)
 
 
@@ -227,7 +227,7 @@ def find_backend(attention: str) -> Backend:
     return BACKENDS[attention]
 
 
-NAME = "pan_scdg_packed"
+ATTENTION_NAME = "pan_scdg_packed"
 """Name of this attention in transformers."""
 
 
@@ -236,7 +236,7 @@ def register_attention() -> None:
     """Register the attention with transformers, which then makes no mask and passes ``packing`` on."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, _attend_packed)
+    AttentionInterface.register(ATTENTION_NAME, _attend_packed)
 
 
 def _attend_packed(

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.lm.attention import NAME, Packing, Spans, find_backend, reads_square, register_attention
+from pan_scdg.lm.attention import ATTENTION_NAME, Packing, Spans, find_backend, reads_square, register_attention
 from pan_scdg.lm.logprobs import (
+    HEAD_ROWS,
     LogProbs,
     build_not_finite_error,
     check_input,
@@ -30,8 +31,8 @@ from pan_scdg.lm.packing import (
     count_row_tokens,
     plan_rows,
 )
+from pan_scdg.models.devices import explain_too_large, is_out_of_memory
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
-from pan_scdg.models.devices import CPU_ROWS, explain_too_large, is_out_of_memory
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     from pan_scdg.profile import ModelSettings
 
 EngineName = Literal["packed", "reference"]
+CPU_ROWS = 128
+"""Fewest targets whose logits a CPU computes at a time, since each product reads all weights of the head."""
 CPU_LOGITS = 1 << 22
-"""Logits that a CPU computes at one time, so few that they stay in its cache; but never fewer than for `CPU_ROWS`
-targets, since each product reads all weights of the head."""
+"""Logits that a CPU computes at a time beyond that, so few that they stay in its cache."""
 
 
 class Engine(Protocol):
@@ -70,14 +72,14 @@ def make_engine(name: EngineName, lm: LanguageModel, settings: "ModelSettings") 
         UserError: the model or the profile's attention cannot be packed.
     """
     if name == "reference":
-        return ReferenceEngine(lm, settings.head_rows)
-    return PackedEngine(lm, settings.attention, settings.pack_tokens, settings.head_rows)
+        return ReferenceEngine(lm)
+    return PackedEngine(lm, settings.attention, settings.pack_tokens)
 
 
 class ReferenceEngine:
     """Scores one input per call, as in the paper."""
 
-    def __init__(self, lm: LanguageModel, rows: int) -> None:
+    def __init__(self, lm: LanguageModel, rows: int = HEAD_ROWS) -> None:
         self._lm, self._rows = lm, rows
         self.tokens = 0
         self.splits: list[int] = []
@@ -101,7 +103,7 @@ class PackedEngine:
         UserError: the attention has no packed form, or the model gives other numbers when packed.
     """
 
-    def __init__(self, lm: LanguageModel, attention: str, budget: int, rows: int) -> None:
+    def __init__(self, lm: LanguageModel, attention: str, budget: int, rows: int = HEAD_ROWS) -> None:
         check_config(lm)
         self._lm, self._backend, self._budget = lm, find_backend(attention), budget
         self._decoder, self._head = get_decoder_and_head(lm.model)
@@ -123,10 +125,10 @@ class PackedEngine:
         for item in items:
             check_input(self._lm, item)
         with torch.inference_mode():
-            found = self._score_planned(items)
-        if not all(np.isfinite(values).all() for values in found):
+            log_probs = self._score_planned(items)
+        if not all(np.isfinite(values).all() for values in log_probs):
             raise build_not_finite_error(self._lm)
-        return found
+        return log_probs
 
     def _compute_with_budget(self, items: Sequence[ScoringInput], budget: int) -> list[LogProbs]:
         import torch
@@ -141,13 +143,13 @@ class PackedEngine:
         while pending := [number for number in range(len(items)) if number not in results]:
             rest = [items[number] for number in pending]
             for chain in plan_rows(rest, self._budget):
-                found, failed = self._run_chain(chain, rest)
-                results |= {pending[member]: values for member, values in found.items()}
+                finished, failed = self._run_chain(chain, rest)
+                results |= {pending[member]: values for member, values in finished.items()}
                 if failed is None:
                     continue
                 self._shrink(chain, failed, rest)
                 if len(failed.members) == 1:  # no row is smaller, but without the others it needs no kept prefix
-                    left = [pending[member] for row in chain for member in row.members if member not in found]
+                    left = [pending[member] for row in chain for member in row.members if member not in finished]
                     results |= {number: self._score_planned([items[number]])[0] for number in left}
                 break
         return [results[number] for number in range(len(items))]
@@ -166,10 +168,10 @@ class PackedEngine:
         import torch
 
         kept: list[tuple[torch.Tensor, torch.Tensor]] = []
-        found: dict[int, LogProbs] = {}
+        finished: dict[int, LogProbs] = {}
         for row in chain:
             try:
-                found |= zip(row.members, self._run_row(row, items, kept), strict=True)
+                finished |= zip(row.members, self._run_row(row, items, kept), strict=True)
                 continue
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
                 if not is_out_of_memory(e):
@@ -178,8 +180,8 @@ class PackedEngine:
             kept.clear()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            return found, row
-        return found, None
+            return finished, row
+        return finished, None
 
     def _run_row(
         self, row: Row, items: Sequence[ScoringInput], kept: "list[tuple[torch.Tensor, torch.Tensor]]"
@@ -196,9 +198,9 @@ class PackedEngine:
             return self._score_row(hidden.last_hidden_state[0], row, items)
         packing.keep = kept if row.keep else None
         packing.kept = kept if row.kept else None
-        places = torch.from_numpy(positions).to(self._lm.device)[None]
+        position_ids = torch.from_numpy(positions).to(self._lm.device)[None]
         with _use_packed_attention(self._decoder):
-            hidden = self._decoder(input_ids=tokens, position_ids=places, use_cache=False, packing=packing)
+            hidden = self._decoder(input_ids=tokens, position_ids=position_ids, use_cache=False, packing=packing)
         if packing.layers != self._layers:
             raise build_not_packable_error(
                 self._lm, f"uses packed attention in {len(packing.layers)} of its {len(self._layers)} layers"
@@ -246,8 +248,8 @@ class PackedEngine:
         chunks = zip(torch.split(before, self._rows), torch.split(targets.to(hidden.device), self._rows), strict=True)
         values: LogProbs = torch.cat([gather_log_softmax(self._head(h), t) for h, t in chunks]).cpu().numpy()
         cuts = np.cumsum([len(items[member].target_ids) for member, _ in ordered])[:-1]
-        found = {member: part for (member, _), part in zip(ordered, np.split(values, cuts), strict=True)}
-        return [found[member] for member in row.members]
+        by_member = {member: part for (member, _), part in zip(ordered, np.split(values, cuts), strict=True)}
+        return [by_member[member] for member in row.members]
 
 
 def _order_parts(row: Row) -> list[Any]:
@@ -261,7 +263,7 @@ def _use_packed_attention(decoder: Any) -> Iterator[None]:
     register_attention()
     config = decoder.config
     former = config._attn_implementation
-    config._attn_implementation = NAME
+    config._attn_implementation = ATTENTION_NAME
     try:
         yield
     finally:

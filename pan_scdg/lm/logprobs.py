@@ -8,17 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.models.devices import explain_too_large, is_out_of_memory
+from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
     import torch
 
 LogProbs = npt.NDArray[np.float32]
+HEAD_ROWS = 1024
+"""Largest number of targets whose logits exist at one time; bounds memory."""
 
 
-def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int) -> LogProbs:
+def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int = HEAD_ROWS) -> LogProbs:
     """Return the log-probability in nats of each target token given all before it (float32, one per token).
 
     One forward pass of batch size one through the decoder; logits exist for at most ``rows`` positions at a time.

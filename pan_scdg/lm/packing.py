@@ -115,9 +115,9 @@ def _split_part(part: Shared, items: Sequence[ScoringInput], budget: int) -> lis
     ]
 
 
-UNFIT_ROPES = ("dynamic", "longrope")
+UNPACKABLE_ROPES = ("dynamic", "longrope")
 """Rotary embeddings whose angles depend on the longest position of a call."""
-ALONE, SHARED, CONTEXT = ((3, 5), (1, 8)), (4, 7), 6
+ALONE_LENGTHS, SHARED_LENGTHS, CONTEXT_LENGTH = ((3, 5), (1, 8)), (4, 7), 6
 """Numbers of tokens of two single inputs (context, target), and of a context with the targets that share it."""
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}
 """Largest mean over the tokens of the difference between packed and alone, in nats.
@@ -141,7 +141,7 @@ def check_config(lm: LanguageModel) -> None:
     kind = rope.get("rope_type", rope.get("type", "default"))
     window = getattr(text, "sliding_window", None) if getattr(text, "use_sliding_window", True) else None
     what = ["queries scaled by their place in the row (as in transformers 5.0)"] if _scales_by_row(lm, rope) else []
-    what += [*sorted(kinds - {"full_attention"}), *([f"{kind} rotary embedding"] if kind in UNFIT_ROPES else [])]
+    what += [*sorted(kinds - {"full_attention"}), *([f"{kind} rotary embedding"] if kind in UNPACKABLE_ROPES else [])]
     if window is not None and window < (lm.positions or window + 1):
         what.append(f"a sliding window of {window} tokens")
     if what:
@@ -171,23 +171,23 @@ def check_computed(lm: LanguageModel, score: Score) -> None:
     """
     items = _make_inputs(lm.model.get_input_embeddings().num_embeddings)
     expected = [compute_target_log_probs(lm, item, 1024) for item in items]
-    tail = len(ALONE)
+    tail = len(ALONE_LENGTHS)
     try:
         together = score(items, 1024)
         kept = score(items[tail:], 1)  # one input per row, the second with the kept prefix of the first
     except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as e:
         raise build_not_packable_error(lm, f"fails on a packed row ({type(e).__name__}: {e})") from e
-    found = np.concatenate([*together, *kept])
-    difference = np.abs(found - np.concatenate([*expected, *expected[tail:]])).mean()
+    packed = np.concatenate([*together, *kept])
+    difference = np.abs(packed - np.concatenate([*expected, *expected[tail:]])).mean()
     if not difference <= TOLERANCE[str(lm.model.dtype).removeprefix("torch.")]:
         raise build_not_packable_error(lm, f"differs by {difference:.2g} nats a token when packed")
 
 
 def _make_inputs(vocabulary: int) -> list[ScoringInput]:
     rng = np.random.default_rng(0)
-    context = rng.integers(vocabulary, size=CONTEXT)
-    alone = [ScoringInput(rng.integers(vocabulary, size=c), rng.integers(vocabulary, size=t)) for c, t in ALONE]
-    return [*alone, *(ScoringInput(context, rng.integers(vocabulary, size=t)) for t in SHARED)]
+    context = rng.integers(vocabulary, size=CONTEXT_LENGTH)
+    alone = [ScoringInput(rng.integers(vocabulary, size=c), rng.integers(vocabulary, size=t)) for c, t in ALONE_LENGTHS]
+    return [*alone, *(ScoringInput(context, rng.integers(vocabulary, size=t)) for t in SHARED_LENGTHS)]
 
 
 def build_not_packable_error(lm: LanguageModel, what: str) -> UserError:

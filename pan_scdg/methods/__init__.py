@@ -17,6 +17,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
 from pan_scdg.profile import Profile
 from pan_scdg.records import Passage, TextPair
+from pan_scdg.scdg.aggregation import Floats
 
 if TYPE_CHECKING:
     from pan_scdg.lm.engine import EngineName
@@ -40,7 +41,7 @@ class Score(NamedTuple):
     values: dict[str, float]
     """By name; ``score`` for a method that measures one number."""
     warnings: tuple[str, ...] = ()
-    gains: npt.NDArray[np.float64] | None = None
+    gains: Floats | None = None
     """Gain of each token of the target, ``[n]`` nats; None unless they are kept."""
     offsets: npt.NDArray[np.int64] | None = None
     """First character of each token in the target, and the one after its last, ``[n, 2]``."""
@@ -49,10 +50,15 @@ class Score(NamedTuple):
 class Method(Protocol):
     """Scores pairs of texts; models are found when it is made and loaded when it scores."""
 
-    models: Mapping[str, FoundModel]
-    """The models that it uses, by their names in ``job.json``."""
-    fingerprint: str
-    """Of the model that the scores depend on; empty without one."""
+    @property
+    def models(self) -> Mapping[str, FoundModel]:
+        """Return the models that it uses, by their names in ``job.json``."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the model that the scores depend on; empty without one."""
+        ...
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the models."""

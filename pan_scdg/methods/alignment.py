@@ -46,7 +46,7 @@ class AlignmentMethod:
         self.encoder = SentenceEncoder(settings.model, options.device)
         self.fingerprint = self.encoder.fingerprint
         self._locator = _open_locator(passages, options.device, self.encoder)
-        self.models = {"embedding_model": self.encoder.found, **self._locator.models}
+        self.models = {"embedding_model": self.encoder.model, **self._locator.models}
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the models."""
@@ -153,7 +153,7 @@ def _open_locator(passages: Passages | None, device: str, opened: SentenceEncode
     """Return a locator, with the encoder that is already open if the settings name the same."""
     if passages is None or passages.encoder is None:
         return PassageLocator()
-    if opened is not None and opened.found.name == passages.encoder:
+    if opened is not None and opened.model.name == passages.encoder:
         return PassageLocator(opened)
     return PassageLocator(SentenceEncoder(passages.encoder, device))
 

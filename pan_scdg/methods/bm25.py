@@ -42,11 +42,9 @@ class Bm25Method(SimpleMethod):
         """
         if self._statistics is None:
             raise ValueError("BM25 needs the statistics of all sources")
-        k1, b = self._settings.k1, self._settings.b
-        return [
-            Score({"score": compute_pair_score(*map(split_tokens, (p.target, p.source)), self._statistics, k1, b)})
-            for p in pairs
-        ]
+        constants = self._statistics, self._settings.k1, self._settings.b
+        tokens = ((split_tokens(pair.target), split_tokens(pair.source)) for pair in pairs)
+        return [Score({"score": compute_pair_score(target, source, *constants)}) for target, source in tokens]
 
 
 def count_statistics(texts: Iterable[str]) -> Statistics:

@@ -9,7 +9,8 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from multiprocessing.pool import ThreadPool
-from typing import Any
+from threading import Event
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
@@ -44,12 +45,16 @@ def answer_all(chats: Sequence[Messages], complete: Callable[[Messages], str]) -
         UserError: the model refuses a chat.
         Interrupted: the model cannot be reached.
     """
+    failed = Event()
 
     def request(chat: Messages) -> str | BaseException:
+        if failed.is_set():
+            return ""
         try:
             return complete(chat)
-        except BaseException as e:
-            return e  # the pool would lose one that is no Exception
+        except BaseException as e:  # the pool would lose one that is no Exception
+            failed.set()
+            return e
 
     answers = []
     with ThreadPool(min(CONCURRENT_REQUESTS, len(chats) or 1)) as pool:
@@ -205,19 +210,16 @@ class LocalInstruct:
     """
 
     def __init__(self, loaded: LanguageModel) -> None:
-        self.name, self._positions = loaded.name, loaded.positions
-        self._model: Any = loaded.model
-        self._tokenizer: Any = loaded.tokenizer
-        if not getattr(self._tokenizer, "chat_template", None):
+        self.name, self._positions, self._model = loaded.name, loaded.positions, loaded.model
+        self._tokenizer = tokenizer = cast(Any, loaded.tokenizer)
+        if not getattr(tokenizer, "chat_template", None):
             raise UserError(
                 f"{self.name} has no chat template",
                 "give the folder of an instruction-tuned checkpoint with its template",
             )
-        tokens = self._tokenizer.added_tokens_decoder.values()
-        self._control_tokens = sorted(str(token) for token in tokens if token.special)
-        self._model.generation_config = _build_greedy_config(
-            self._model.generation_config.eos_token_id, self._tokenizer.eos_token_id
-        )
+        self._control_tokens = sorted(str(t) for t in tokenizer.added_tokens_decoder.values() if t.special)
+        ends = self._model.generation_config.eos_token_id
+        self._model.generation_config = _build_greedy_config(ends, tokenizer.eos_token_id)
 
     def complete(self, messages: Messages) -> str:
         """Return the most probable answer, token by token, of at most ``NEW_TOKENS`` tokens.

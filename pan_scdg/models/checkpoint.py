@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pan_scdg.pan.untrusted import parse_json
 from pan_scdg.errors import UserError, get_first_line
+from pan_scdg.pan.untrusted import parse_json
 
 if TYPE_CHECKING:
     from pan_scdg.profile import ModelSettings

@@ -78,11 +78,10 @@ def _read_table(path: Path) -> _Table:
     answers: dict[tuple[Path, Path], bool | None] = {}
     errors = []
     rows = _read_rows(path)
-    header, columns = [name.strip().lower() for name in rows[0][1]] if rows else [], COLUMNS
+    header = [name.strip().lower() for name in rows[0][1]] if rows else []
+    columns: tuple[str, ...] = COLUMNS[: len(header)]
     if sorted(header) in (sorted(COLUMNS), sorted(COLUMNS[:2])):
         columns, rows = tuple(header), rows[1:]
-    elif rows:
-        columns = COLUMNS[: len(rows[0][1])]
     for line, row in rows:
         try:
             if len(columns) < 2 or len(row) != len(columns):

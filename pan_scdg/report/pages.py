@@ -15,8 +15,7 @@ from pan_scdg.align.passages import Evidence
 from pan_scdg.align.units import count_words
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.corpus import Corpus
-from pan_scdg.pan.source_retrieval import read_queries
+from pan_scdg.pan.source_retrieval import Corpus, read_queries
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage, Query, TextFile

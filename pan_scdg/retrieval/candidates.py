@@ -1,38 +1,42 @@
-"""First stage of source retrieval: run the routes of a profile, fuse and store them (paper, first-stage PAN26)."""
+"""The candidates of every query: run the routes of a profile and fuse them, or read a TREC run (paper, PAN26).
 
+``candidates.jsonl.gz`` has the first stage of each query, since a TREC run has no room for the rankings of the routes
+and the coarse scores.
+"""
+
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import Strict, TypeAdapter
-
-from pan_scdg.cluster.session import Cluster
-from pan_scdg.digests import hash_text
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.models.devices import can_compute, choose_encoder_dtype
-from pan_scdg.models.encoder import Encoder, load_encoder
-from pan_scdg.models.find import find_encoder
-from pan_scdg.models.fit import check_encoder_fits
-from pan_scdg.models.lock import list_lock_warnings
-from pan_scdg.own_files import EXACT, parse_as
-from pan_scdg.pan.source_retrieval import Corpus
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.notices import Notices
+from pan_scdg.pan.runs import RUN_NAMES, find_run, open_gzip_text, read_run
+from pan_scdg.pan.untrusted import is_file, stream_lines
 from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
-from pan_scdg.retrieval.catalogue import ReadyIndex
-from pan_scdg.retrieval.dense.nearest import MEMORY
-from pan_scdg.retrieval.dense.routes import DenseRoutes
-from pan_scdg.retrieval.index import Part, build_indexes, join_digests, list_parts, list_shards, open_bm25
-from pan_scdg.retrieval.ranking import Ranked, Ranking, fuse_by_comb_sum, fuse_by_daac, fuse_by_rrf
-from pan_scdg.store import Store, make_key
+from pan_scdg.retrieval.dense import DenseSearch
+from pan_scdg.retrieval.index import open_bm25
+from pan_scdg.retrieval.ranking import (
+    DEPTH,
+    Ranked,
+    Ranking,
+    fuse_by_comb_sum,
+    fuse_by_daac,
+    fuse_by_rrf,
+    rank_best,
+)
 
-QUERIES_A_GROUP = 16
-"""Queries that are searched together; results do not depend on it."""
-RankedPair = Annotated[tuple[str, float], Strict(False)]
-_RANKED = TypeAdapter(list[RankedPair], config=EXACT)
+CANDIDATES = "candidates.jsonl.gz"
+GROUP_QUERIES = 16
+"""Queries that are searched together, for which the vectors are read once; results do not depend on it."""
 
 
 class FirstStage(NamedTuple):
@@ -42,147 +46,135 @@ class FirstStage(NamedTuple):
     candidates: Ranking
 
 
-def load_retrieval_encoder(settings: RetrievalSettings, device: str) -> Encoder | None:
-    """Load the embedding model; return None if every route is one of BM25. Warn if it is not the pinned one.
-
-    Raises:
-        UserError: it is missing, larger than the memory of the device, or the device does not compute in its type.
-    """
-    if all(route.startswith("bm25") for route in settings.routes):
-        return None
-    dense = settings.need_dense()
-    found = find_encoder(dense.model)
-    say(list_lock_warnings(found))
-    check_encoder_fits(dense.model, found.folder, device)
-    if dense.dtype is not None and not can_compute(dense.dtype, device):
-        raise UserError(f"{device} cannot compute in {dense.dtype}", "remove retrieval.dense.dtype from the profile")
-    return load_encoder(found.folder, device, dense.batch, dense.dtype or choose_encoder_dtype(device))
-
-
 def find_candidates(
-    corpus: Corpus,
-    queries: Sequence[Query],
-    settings: RetrievalSettings,
-    encoder: Encoder | None,
-    store: Store,
-    index: ReadyIndex | None = None,
-    memory: int = MEMORY,
-    cluster: Cluster | None = None,
+    queries: Sequence[Query], folder: Path, settings: RetrievalSettings, load_encoder: Callable[[], Encoder]
 ) -> dict[str, FirstStage]:
-    """Return the candidates of every query.
+    """Return the candidates of every query, by id.
 
     Args:
-        corpus: all documents.
-        queries: all queries.
+        queries: equal texts are searched once.
+        folder: the indexes; see `index.build_indexes`.
         settings: the profile's.
-        encoder: the embedding model, for dense routes.
-        store: rankings are stored here, and indexes in its folder.
-        index: what `catalogue.check_index` returned; the folder is only read. None: indexes are built in the
-            store's folder.
-        memory: bytes that a dense search may use on the device.
-        cluster: encodes the documents, if it has several devices.
+        load_encoder: returns the encoder; called if there are dense routes.
 
     Raises:
-        UserError: an index cannot be built or opened.
+        UserError: an index cannot be read, or the encoder cannot be loaded.
     """
-    folder, corpora = (store.folder, [corpus.digest]) if index is None else index
-    parts = list_parts(settings, encoder, join_digests(corpora))
-    keys = {q.query_id: _make_route_keys(q, settings, parts) for q in queries}
-    todo = {
-        q.text: q for q in queries if any(store.get(key) is None for key in keys[q.query_id].values())
-    }  # texts once
-    if todo:
-        if index is None:
-            build_indexes(corpus, folder, parts, encoder, settings.dense, cluster)
-        with Progress("first stage", len(todo)) as progress:
-            for query, routes in _search(list(todo.values()), folder, settings, encoder, corpora, memory):
-                values = [(keys[query.query_id][route], json.dumps(found).encode()) for route, found in routes.items()]
-                store.put(values)
+    texts = list(dict.fromkeys(query.text for query in queries))
+    stages: dict[str, FirstStage] = {}
+    with ExitStack() as stack:
+        lexical: dict[Route, Callable[[str], Ranking]] = {}
+        if any(route.startswith("bm25") for route in settings.routes):
+            index = stack.enter_context(open_bm25(folder, settings.bm25.engine))
+            lexical = {"bm25-sentence": index.search_sentences, "bm25-full": index.search_full}
+        dense_routes = [route for route in settings.routes if route not in lexical]
+        dense = DenseSearch(folder, settings.need_dense(), load_encoder()) if dense_routes else None
+        progress = stack.enter_context(Progress("first stage", len(texts)))
+        for start in range(0, len(texts), GROUP_QUERIES):
+            group = texts[start : start + GROUP_QUERIES]
+            by_route = {} if dense is None else {route: dense.search(route, group) for route in dense_routes}
+            for number, text in enumerate(group):
+                routes = {
+                    route: lexical[route](text) if route in lexical else by_route[route][number]
+                    for route in settings.routes
+                }
+                stages[text] = FirstStage(routes, fuse(routes, settings))
                 progress.update()
-    stages = {}
-    for query_id, own in keys.items():
-        routes = {route: store.read(key, _decode_ranking) or [] for route, key in own.items()}
-        stages[query_id] = FirstStage(routes, fuse(routes, settings))
-    return stages
-
-
-def _decode_ranking(data: bytes) -> Ranking:
-    pairs = parse_as(data, _RANKED)
-    return parse_ranking(pairs)
-
-
-def parse_ranking(pairs: Iterable[tuple[str, float]]) -> Ranking:
-    """Return the ranking of pairs that were stored.
-
-    Raises:
-        ValueError: a document occurs twice.
-    """
-    ranking = [Ranked(*pair) for pair in pairs]
-    if len({ranked.doc_id for ranked in ranking}) < len(ranking):
-        raise ValueError("a document occurs twice in a ranking")
-    return ranking
+    return {query.query_id: stages[query.text] for query in queries}
 
 
 def fuse(routes: Mapping[Route, Ranking], settings: RetrievalSettings) -> Ranking:
     """Return the coarse ranking of a query."""
     rankings = [routes[route] for route in settings.routes]
     if settings.fusion == "daac":
-        return fuse_by_daac(routes["bm25-sentence"], routes["dense-sentence"], routes["abstract"], settings.depth)
+        return fuse_by_daac(routes["bm25-sentence"], routes["dense-sentence"], routes["abstract"], DEPTH)
     if settings.fusion == "rrf":
-        return fuse_by_rrf(rankings, settings.depth)
+        return fuse_by_rrf(rankings, DEPTH)
     if settings.fusion == "combsum":
-        return fuse_by_comb_sum(rankings, settings.depth)
-    return rankings[0][: settings.depth]
+        return fuse_by_comb_sum(rankings, DEPTH)
+    return rankings[0][:DEPTH]
 
 
-def _make_route_keys(query: Query, settings: RetrievalSettings, parts: Mapping[str, Part]) -> dict[Route, str]:
-    """Return the store's key of each route: the index, what this route searches with, and the query's text."""
-    keys: dict[Route, str] = {}
-    for route in settings.routes:
-        purpose = "bm25" if route.startswith("bm25") else "abstracts" if route == "abstract" else "chunks"
-        searched = {"index": parts[purpose].made_of, "with": _list_search_settings(route, settings)}
-        keys[route] = make_key("route", {"route": route, **searched, "query": hash_text(query.text)})
-    return keys
+def read_candidates(
+    path: Path, queries: Sequence[Query], notices: Notices, all_ids: Container[str]
+) -> dict[str, FirstStage]:
+    """Return the candidates of each query from a TREC run of the user, which may be a result of this program.
+
+    Where the run is the first stage of a result its coarse scores and the rankings of the routes are read from beside
+    it. Those of another run are its own scores: best first, equal ones by document id, as evaluators do not agree on
+    their order. A query without candidates, and candidates of an unknown query, are counted as odd.
+
+    Args:
+        path: the run or its folder.
+        queries: those whose candidates are returned.
+        notices: where odd things are counted.
+        all_ids: ids of all queries of the input.
+
+    Raises:
+        UserError: the file is missing or no TREC run.
+    """
+    file = find_run(path)
+    run = {query_id: rank_best(dict(scored), max(1, len(scored))) for query_id, scored in read_run(file).items()}
+    for query_id in sorted(query_id for query_id in run if query_id not in all_ids):
+        notices.add("candidates of a query that is not in the input, left out", f"{file}: {query_id!r}")
+    stages = _read_first_stage(file, run)
+    if stages is None:
+        say([f"{file}: not a first stage of this program, so that the scores of this run are the coarse scores"])
+        stages = {query_id: FirstStage({}, ranking) for query_id, ranking in run.items()}
+    candidates = {}
+    for query in queries:
+        if query.query_id not in run:
+            notices.add("query without candidates", f"{file}: {query.query_id!r}")
+        routes, ranking = stages.get(query.query_id, FirstStage({}, []))
+        candidates[query.query_id] = FirstStage(routes, ranking[:DEPTH])
+    return candidates
 
 
-def _list_search_settings(route: Route, settings: RetrievalSettings) -> dict[str, Any]:
-    """Return the settings of a search that do not belong to its index."""
-    bm25 = settings.bm25
-    if route.startswith("bm25"):
-        return {"terms": bm25.terms if route == "bm25-sentence" else bm25.full_terms, "depth": bm25.depth}
-    dense = settings.need_dense().model_dump(mode="json")
-    names = {
-        "abstract": ("query_tokens",),
-        "dense-sentence": ("query_tokens", "sentences", "kept_chunks"),
-        "dense-full": ("query_words", "query_stride", "query_chunks", "full_query_tokens", "full_kept_chunks"),
-    }[route]
-    approximate = {name: dense[name] for name in ("search", "lists", "probes") if name in dense}
-    return approximate | {name: dense[name] for name in ("query_prompt", "depth", *names)}
+def hash_candidates(path: Path) -> str:
+    """Return the digest of everything that `read_candidates` reads."""
+    file = find_run(path)
+    beside = file.with_name(CANDIDATES)
+    files = [file, *([beside] if is_file(beside) else [])]
+    return hashlib.sha256(" ".join(map(hash_file, files)).encode()).hexdigest()
 
 
-def _search(
-    queries: Sequence[Query],
-    folder: Path,
-    settings: RetrievalSettings,
-    encoder: Encoder | None,
-    corpora: Sequence[str],
-    memory: int,
-) -> Iterator[tuple[Query, dict[Route, Ranking]]]:
-    """Yield the rankings of each query in order, a group of queries at a time."""
-    shards = list_shards(settings, encoder, corpora)
-    with ExitStack() as stack:
-        lexical: dict[Route, Callable[[str], Ranking]] = {}
-        if any(route.startswith("bm25") for route in settings.routes):
-            index = stack.enter_context(open_bm25(folder, shards, settings.bm25))
-            lexical = {"bm25-sentence": index.search_sentences, "bm25-full": index.search_full}
-        dense = None if encoder is None else DenseRoutes(folder, shards, settings.need_dense(), encoder, memory)
-        for start in range(0, len(queries), QUERIES_A_GROUP):
-            group = queries[start : start + QUERIES_A_GROUP]
-            by_route: dict[Route, list[Ranking]] = {}
-            if dense is not None:
-                texts = [query.text for query in group]
-                by_route = {route: dense.search(route, texts) for route in settings.routes if route not in lexical}
-            for number, query in enumerate(group):
-                found = {route: rankings[number] for route, rankings in by_route.items()}
-                found |= {route: lexical[route](query.text) for route in settings.routes if route in lexical}
-                yield query, found
+def _read_first_stage(run_file: Path, run: Mapping[str, Ranking]) -> dict[str, FirstStage] | None:
+    """Return the first stage beside a run of this program; None if there is none, or the run is a reranked one."""
+    beside = run_file.with_name(CANDIDATES)
+    if run_file.name not in RUN_NAMES or not is_file(beside):
+        return None
+    stages = read_stages(beside)
+    same = all([c.doc_id for c in stages[q].candidates] == [r.doc_id for r in run.get(q, [])] for q in stages)
+    return stages if same and run.keys() <= stages.keys() else None
+
+
+def write_stages(path: Path, stages: Mapping[str, FirstStage]) -> None:
+    """Write the first stage of every query; scores keep all their digits."""
+    with open_gzip_text(path) as file:
+        for query_id, (routes, candidates) in stages.items():
+            file.write(json.dumps({"query": query_id, "routes": routes, "candidates": candidates}) + "\n")
+
+
+def read_stages(path: Path) -> dict[str, FirstStage]:
+    """Return the first stages that `write_stages` wrote, by query.
+
+    Raises:
+        UserError: the file is not one of this program.
+    """
+    stages: dict[str, FirstStage] = {}
+    for number, text in stream_lines(path):
+        try:
+            line = json.loads(text)
+            routes = {route: _parse_ranking(pairs) for route, pairs in line["routes"].items()}
+            stages[str(line["query"])] = FirstStage(routes, _parse_ranking(line["candidates"]))
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as e:
+            remedy = f"give the result as it was written, or remove {CANDIDATES}: then the run's scores count"
+            raise UserError(f"not the candidates of a query: {e}", remedy, path, number) from e
+    return stages
+
+
+def _parse_ranking(pairs: Iterable[tuple[Any, Any]]) -> Ranking:
+    ranking = [Ranked(str(doc_id), float(score)) for doc_id, score in pairs]
+    if len({ranked.doc_id for ranked in ranking}) < len(ranking) or not all(math.isfinite(r.score) for r in ranking):
+        raise ValueError("a document occurs twice, or a score is not finite")
+    return ranking

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 K = 60
 """The constant of reciprocal-rank evidence."""
+DEPTH = 1000
+"""Documents of a route, and candidates after fusion (paper, First-Stage PAN26 Retrieval)."""
 
 
 class Ranked(NamedTuple):

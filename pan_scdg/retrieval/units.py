@@ -1,4 +1,4 @@
-"""Units that the routes search with and in: overlapping chunks, and title with abstract."""
+"""Units that the routes search with and in: sentences, overlapping chunks, and title with abstract."""
 
 import re
 from itertools import dropwhile, takewhile
@@ -6,8 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.retrieval.sentences import MARKDOWN, RULE, find_section_name, is_bare_heading, strip_marks
+from pan_scdg.retrieval.sentences import (
+    MARKDOWN,
+    RULE,
+    find_section_name,
+    is_bare_heading,
+    split_sentences,
+    strip_marks,
+)
 
+QUERY_WORDS, QUERY_STRIDE, QUERY_CHUNKS = 2048, 1536, 3
+"""Words of a chunk of a whole query, words between the starts of two, and number of chunks that are kept."""
 OPENING_WORDS = 250
 """Words of the text that stand for an abstract where none is marked."""
 ABSTRACT_WORDS = 500
@@ -36,6 +45,16 @@ def cut_chunks(text: str, words: int, stride: int, limit: int) -> list[str]:
     if len(starts) > limit:
         starts = [starts[i] for i in np.rint(np.linspace(0, len(starts) - 1, limit)).astype(int)]
     return [" ".join(tokens[start : start + words]) for start in starts]
+
+
+def cut_query(text: str) -> list[str]:
+    """Return the chunks of a whole query that ``dense-full`` searches with; at least one."""
+    return cut_chunks(text, QUERY_WORDS, QUERY_STRIDE, QUERY_CHUNKS) or [text]
+
+
+def split_query(text: str) -> list[str]:
+    """Return the sentences of a query that ``dense-sentence`` searches with; at least one."""
+    return split_sentences(text) or [text]
 
 
 class Line(NamedTuple):

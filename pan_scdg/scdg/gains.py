@@ -27,9 +27,7 @@ class Gains(NamedTuple):
         return compute_statistics(self.gains, aggregates, -float(np.sum(self.unconditional)))
 
 
-def combine_passes(
-    targets: tuple[TokenIds, TokenIds], unconditional: Floats, conditional: Floats
-) -> Gains:
+def combine_passes(targets: tuple[TokenIds, TokenIds], unconditional: Floats, conditional: Floats) -> Gains:
     """Return the gains from the log-probabilities of two passes that scored these ``targets`` (ids, ``[n]`` each).
 
     Raises:

@@ -2,9 +2,8 @@
 
 import json
 
-from click.testing import CliRunner
-
 from benchmarks.studies import main
+from click.testing import CliRunner
 
 
 def test_a_small_run() -> None:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-
 from benchmarks.gain_places import Case, mark_reused, measure, smooth
 from pan_scdg.pair_result import Token
+
 from pan_scdg.records import Passage
 
 

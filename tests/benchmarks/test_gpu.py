@@ -15,11 +15,11 @@ from typing import Any
 import click
 import pytest
 import torch
+from benchmarks.scoring_models import check_weights, random_model
 from click.testing import CliRunner, Result
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from benchmarks import gpu, gpu_attention, gpu_engines, gpu_head, gpu_rows, gpu_runs, gpu_texts
-from benchmarks.scoring_models import check_weights, random_model
 from pan_scdg.cli.commands import cli
 from pan_scdg.lm import attention
 from pan_scdg.retrieval.dense import search as dense_search

@@ -8,10 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-
-from benchmarks import offline_quality
-from benchmarks.development.compose import Pair
 from benchmarks.forms import (
     AGGREGATES,
     CONTROLS,
@@ -25,18 +21,22 @@ from benchmarks.forms import (
 )
 from benchmarks.offline_quality import QualitySet, figures, frozen_rows, main, plain, query_groups
 from benchmarks.pair_gains import PairGains, at_most, development_set, folder_set, pair_gains
+from click.testing import CliRunner
+from pan_scdg.jobs.requests import Computing
+from pan_scdg.scoring.gain_method import score_pairs
+from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.scoring.pair_plan import check_pairs
+from pan_scdg.store import Store
+
+from benchmarks import offline_quality
+from benchmarks.development.compose import Pair
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import compute_pair_metrics
-from pan_scdg.jobs.requests import Computing
 from pan_scdg.models.load import load_model
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.profile import PairSettings, load_profile
 from pan_scdg.scdg.aggregation import average_top_q, choose_aggregate, find_window_mean, find_window_median
-from pan_scdg.scoring.gain_method import score_pairs
-from pan_scdg.scoring.model import ScoringModel
-from pan_scdg.scoring.pair_plan import check_pairs
-from pan_scdg.store import Store
 from tests.tolerances import log_prob_tolerance
 
 pytestmark = pytest.mark.usefixtures("one_thread")

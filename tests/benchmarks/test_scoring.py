@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.scoring_inputs import Lengths, candidate_lists, long_unit, pair_units, retrieval_units
+from benchmarks.scoring_models import SHAPES, Bytes, flops, peak_flops, shaped
 from click.testing import CliRunner
 
 from benchmarks import scoring
-from benchmarks.scoring_inputs import Lengths, candidate_lists, long_unit, pair_units, retrieval_units
-from benchmarks.scoring_models import SHAPES, Bytes, flops, peak_flops, shaped
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pan_scdg.store import Store
 
 from benchmarks import simple_pair_scores
 from benchmarks.simple_pair_scores import (
@@ -19,7 +20,6 @@ from benchmarks.simple_pair_scores import (
     words,
 )
 from pan_scdg.models.find import find_encoder_folder
-from pan_scdg.store import Store
 from tests.tolerances import vector_tolerance
 
 QUICK = (four_gram_containment, source_four_gram_containment, tfidf_cosine, bm25, content_word_overlap)

@@ -1,7 +1,6 @@
 """The simulated cluster takes the time that can be worked out by hand."""
 
 import pytest
-
 from benchmarks.simulate_cluster import Costs, Machine, simulate
 
 FREE = Costs(0.0, 0.0)

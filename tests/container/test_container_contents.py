@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from packaging.markers import Marker
 from packaging.utils import canonicalize_name
+from tools.supply_chain.locks import ALL, find_lock, read_pins
 
 from tests.container.conftest import ROOT, Docker
-from tools.supply_chain.locks import ALL, find_lock, read_pins
 
 pytestmark = pytest.mark.container
 CONTENTS = ROOT / "tools" / "supply_chain" / "contents.py"

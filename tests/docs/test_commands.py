@@ -18,12 +18,12 @@ from pathlib import Path
 
 import click
 import pytest
+from pan_scdg.models.catalogue import CATALOGUE
+from pan_scdg.profile.baseline import Alignment
 
 from pan_scdg.cli.commands import cli
 from pan_scdg.digests import hash_file
-from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.profile import SHIPPED, load_profile
-from pan_scdg.profile.baseline import Alignment
 from tests.docs.clone import Clone
 from tests.docs.pages import ROOT, Command, find_blocks, find_commands, list_pages
 

@@ -18,12 +18,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from pan_scdg.scoring.pair_method import check_calibrated
 
 from pan_scdg.jobs.tira import read_manifest
 from pan_scdg.models.terrier_jars import find_jar_folder
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.profile import load_profile
-from pan_scdg.scoring.pair_method import check_calibrated
 from tests.docs.clone import Clone, Done
 from tests.docs.pages import ROOT, find_blocks
 from tests.stand_ins import FAST, FEW_TOKENS, write_checkpoint, write_profile

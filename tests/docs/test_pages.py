@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, TERRIER, find_licence
 
 from pan_scdg import __version__
-from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, TERRIER, find_licence
 from tests.docs.pages import LINK, README, ROOT, find_anchors, list_pages
 
 LONGEST_README = 150

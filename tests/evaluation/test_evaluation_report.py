@@ -1,13 +1,11 @@
-"""Tables as they look, and the sentence about calibration data."""
+"""Tables as they look."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.evaluation.pairs import describe_calibration
 from pan_scdg.evaluation.report import Estimate, format_cell, format_table
-from pan_scdg.profile import Calibration
 
 
 def test_table():
@@ -54,12 +52,3 @@ def test_any_table_is_ascii_with_one_line_a_row(rows):
     text = format_table(rows, ["a", "b"])
     assert text.isascii()
     assert len(text.split("\n")) == len(rows) + 3
-
-
-def test_calibration_note():
-    record = Calibration(digest="ab", pairs=20, positives=8, f1=0.9, accuracy=0.9)
-    assert describe_calibration(None, "ab") is None
-    assert describe_calibration(record, "cd") is None
-    note = describe_calibration(record, "ab")
-    assert note is not None
-    assert "these very 20 pairs (8 positive, 12 negative)" in note

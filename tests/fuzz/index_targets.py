@@ -8,6 +8,10 @@ from pathlib import Path
 
 import numpy as np
 from formats import BYTES, JSON, gzipped
+from pan_scdg.retrieval.bm25.impact import ImpactIndex
+from pan_scdg.retrieval.bm25.impact_build import build_index
+from pan_scdg.retrieval.candidate_files import read_candidates
+from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
 from target import Target
 
 from pan_scdg.notices import Notices
@@ -16,11 +20,7 @@ from pan_scdg.records import Document, Query
 from pan_scdg.retrieval import catalogue, index_folder
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
 from pan_scdg.retrieval.bm25 import impact_arrays
-from pan_scdg.retrieval.bm25.impact import ImpactIndex
-from pan_scdg.retrieval.bm25.impact_build import build_index
-from pan_scdg.retrieval.candidate_files import read_candidates
 from pan_scdg.retrieval.dense import vectors
-from pan_scdg.retrieval.dense.vector_files import FORMAT, Manifest
 from pan_scdg.retrieval.index import Part
 
 DOCUMENTS = [

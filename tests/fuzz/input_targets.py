@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from formats import CSV, JSON, LINES, TOML, XML, YAML, gzipped, npy
+from pan_scdg.jobs.compare import read_result
+from pan_scdg.retrieval.candidate_files import read_candidates
+from studies.data import news, pair_manifest, queries, splits
 from target import Target
 
-from pan_scdg.methods.vectors import find_vector_file, read_vector
-from pan_scdg.pan.truth import read_spans
 from pan_scdg.jobs import tira as tira_submission
-from pan_scdg.jobs.compare import read_result
+from pan_scdg.methods.vectors import find_vector_file, read_vector
 from pan_scdg.notices import Notices
 from pan_scdg.pan import documents, inputs, prepare, runs, source_retrieval, text_alignment, truth
+from pan_scdg.pan.truth import read_spans
 from pan_scdg.profile import load_profile
-from studies.data import news, pair_manifest, queries, splits
 from studies.retention import instances
-from pan_scdg.retrieval.candidate_files import read_candidates
 
 SETTINGS = load_profile("offline").need_retrieval()
 UNTRUSTED = "pan_scdg.pan.untrusted"
@@ -90,14 +90,14 @@ INPUTS = (
         "pairs",
         _pairs,
         {"pairs": LINES, "susp/s1.txt": LINES, "src/r1.txt": LINES},
-        ("pan_scdg.pan.text_alignment", "pan_scdg.pan.kinds", UNTRUSTED),
+        ("pan_scdg.pan.text_alignment", UNTRUSTED),
         rate=0.4,
     ),
     Target(
         "texts",
         lambda folder: documents.read_texts(folder, Notices()),
         {"a.txt": LINES, "in/b.html": XML},
-        ("pan_scdg.pan.documents", "pan_scdg.pan.html_text", UNTRUSTED),
+        ("pan_scdg.pan.documents", UNTRUSTED),
         rate=0.4,
     ),
     Target("input", _digest, {"pairs": LINES}, ("pan_scdg.pan.inputs",), rate=0.1),
@@ -112,7 +112,7 @@ INPUTS = (
         "spans",
         _spans,
         {"found/s1-r1.xml": XML, "found/s2-r2.xml": XML},
-        ("pan_scdg.evaluation.spans", UNTRUSTED),
+        ("pan_scdg.pan.truth", UNTRUSTED),
     ),
     Target("corpus", _corpus, {"corpus.jsonl": JSON}, ("pan_scdg.pan.source_retrieval", UNTRUSTED)),
     Target(

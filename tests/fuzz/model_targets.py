@@ -4,17 +4,17 @@ import os
 from pathlib import Path
 
 from formats import JSON, Format, safetensors
-from target import Target
-
-from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.models.config import read_config
 from pan_scdg.models.encoder_folder import check_encoder
 from pan_scdg.models.files import diagnose_tokenizer
-from pan_scdg.models.find import find_model
-from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.fit import count_encoder_bytes, count_pass_bytes, count_weight_bytes
 from pan_scdg.models.lock import read_lock
 from pan_scdg.models.weights import check_weights
+from target import Target
+
+from pan_scdg.bundled import MODEL_CACHE_VARIABLE
+from pan_scdg.models.find import find_model
+from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.profile import ModelSettings
 
 SETTINGS = ModelSettings(name="tiny", dtype="float16")

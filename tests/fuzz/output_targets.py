@@ -7,17 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from formats import JSON, LINES, sqlite
-from target import Target
-
 from pan_scdg.jobs.compare import read_result
 from pan_scdg.jobs.output.directory import OutputDirectory
 from pan_scdg.jobs.output.mark import lock_output
 from pan_scdg.jobs.shards import read_shards, write_shard
+from pan_scdg.scoring.features import FeatureStore, load_gains, load_ids
+from pan_scdg.store import Store
+from target import Target
+
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked
 from pan_scdg.scdg.aggregation import list_stored
-from pan_scdg.scoring.features import FeatureStore, load_gains, load_ids
-from pan_scdg.store import Store
 
 JOB = {
     "task": "pairs",

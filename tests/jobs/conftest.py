@@ -16,7 +16,7 @@ from tests.tolerances import log_prob_tolerance
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = Path(__file__).parents[1] / "profiles" / "small.toml"
-VARIABLES = ("PAN_SCDG_STATE", "TIRA_INPUT_DATASET", "inputDataset", "TIRA_OUTPUT_DIR", "outputDir")
+VARIABLES = ("TIRA_INPUT_DATASET", "inputDataset", "TIRA_OUTPUT_DIR", "outputDir")
 TRUTH = '<document reference="{0}.txt">{1}</document>'
 REUSE = (
     '<feature name="plagiarism" this_offset="0" this_length="40" source_reference="{0}.txt" '
@@ -68,18 +68,8 @@ def run(cli: Callable[..., Outcome], tiny_folder: Callable[[str], Path]) -> Call
 
 
 @pytest.fixture
-def merge(cli: Callable[..., Outcome], tiny_folder: Callable[[str], Path]) -> Callable[..., Outcome]:
-    """``merge(input, output, *shards and options)`` with the tiny model."""
-
-    def call(source: Path, output: Path, *more: object) -> Outcome:
-        return cli("merge", "--input", source, "--output", output, "--model", tiny_folder("qwen2"), *more)
-
-    return call
-
-
-@pytest.fixture
 def profile_with(tmp_path: Path) -> Callable[[Mapping[str, Any]], Path]:
-    """The small profile with some fields changed (``{"pairs.q": 5.0}``; None: left out), as a new file."""
+    """The small profile with some fields changed (``{"gains.q": 5.0}``; None: left out), as a new file."""
 
     def write(changes: Mapping[str, Any]) -> Path:
         document = tomlkit.parse(SMALL.read_text(encoding="utf-8"))

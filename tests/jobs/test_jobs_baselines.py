@@ -8,10 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from pan_scdg.methods import lexical
-from pan_scdg.methods.char_ngrams import compute_covered_share, find_passages
-from pan_scdg.methods.cosine import choose_official_threshold
 from pan_scdg.methods.lexical import (
     compute_pair_score,
     count_statistics,
@@ -19,14 +15,18 @@ from pan_scdg.methods.lexical import (
     measure_overlap,
     split_tokens,
 )
+from pan_scdg.scoring import baseline_registry, baseline_scoring
+from pan_scdg.store import Store
+
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
+from pan_scdg.methods import lexical
+from pan_scdg.methods.char_ngrams import compute_covered_share, find_passages
+from pan_scdg.methods.cosine import choose_official_threshold
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_detection, read_decisions
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, Passage
-from pan_scdg.scoring import baseline_registry, baseline_scoring
-from pan_scdg.store import Store
 
 Cli = Callable[..., Any]
 Write = Callable[..., Path]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pan_scdg.scoring.model import ScoringModel
 
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.profile import load_profile
-from pan_scdg.scoring.model import ScoringModel
 
 Run = Callable[..., Any]
 GRID = (1, 2, 5, 10, 20, 30, 50)

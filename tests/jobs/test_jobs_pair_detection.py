@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.scoring.model import ScoringModel
+from pan_scdg.lm.model import ScoringModel
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -41,7 +41,13 @@ def test_every_pair_has_one_xml_and_one_decision(
     output = finished(pairs_input)
     decisions = records(output / "decisions.jsonl")
     assert [(d["suspicious"], d["source"]) for d in decisions] == PAIRS
-    assert set(visible(output)) == {"decisions.jsonl", "gains.jsonl.gz", *(f"{s}-{r}.xml" for s, r in PAIRS)}
+    assert set(visible(output)) == {
+        "decisions.jsonl",
+        "scores.jsonl",
+        "job.json",
+        "gains.jsonl.gz",
+        *(f"{s}-{r}.xml" for s, r in PAIRS),
+    }
     for (s, r), decision in by_pair(decisions).items():
         root = ET.parse(output / f"{s}-{r}.xml").getroot()
         found = [dict(f.attrib) for f in root]
@@ -117,7 +123,7 @@ def test_positive_means_score_at_least_threshold(
 ) -> None:
     scores = {p: d["score"] for p, d in by_pair(records(finished(pairs_input) / "decisions.jsonl")).items()}
     middle = sum(sorted(scores.values())[2:4]) / 2
-    result = run(pairs_input, tmp_path / "out", profile=profile_with({"pairs.threshold": middle}))
+    result = run(pairs_input, tmp_path / "out", profile=profile_with({"decide.threshold": middle}))
     assert result.code == 0
     decided = by_pair(records(tmp_path / "out" / "decisions.jsonl"))
     assert {p for p, d in decided.items() if d["decision"]} == {p for p, s in scores.items() if s >= middle}
@@ -128,7 +134,7 @@ def test_over_long_pairs_are_all_named_before_any_forward_pass(
     pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: Callable[[Path], object]
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(ScoringModel, "engine", property(forbidden))
+        patch.setattr(ScoringModel, "compute_log_probs", forbidden)
         result = run(pairs_input, tmp_path / "out", "--over-long", "error")
     assert result.code == 2
     lines = [line for line in result.err.splitlines() if "tokens, the profile's limit is 512" in line]
@@ -154,68 +160,27 @@ def test_on_error_negative_records_the_reason(
             assert decision == reference[pair]
 
 
-@pytest.mark.parametrize("change", [{"pairs.threshold": 3.4}, {"pairs.q": 5.0}, {"pairs.q": 100.0}])
-def test_changed_threshold_or_q_scores_nothing_again(
-    pairs_input: Path,
-    run: Run,
-    records: Read,
-    profile_with: Change,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    change: dict[str, float],
-) -> None:
-    state = ("--state", tmp_path / "state", "--keep-gains")
-    assert run(pairs_input, tmp_path / "first", *state).code == 0
-    monkeypatch.setattr(ScoringModel, "engine", property(forbidden))
-    changed = profile_with(change)
-    assert run(pairs_input, tmp_path / "second", *state, profile=changed).code == 0
-    kept = by_pair(records(tmp_path / "first" / "gains.jsonl.gz"))
-    q, threshold = change.get("pairs.q", 10.0), change.get("pairs.threshold", 0.5)
-    for pair, decision in by_pair(records(tmp_path / "second" / "decisions.jsonl")).items():
-        score = top(np.array(kept[pair]["gains"]), q)
-        assert decision["score"] == pytest.approx(score, abs=2e-6)
-        assert decision["decision"] == (score >= threshold)
-
-
-def test_changed_segments_score_the_long_pairs_again_and_no_other(
-    pairs_input: Path,
-    run: Run,
-    records: Read,
-    profile_with: Change,
-    tmp_path: Path,
-    forwards: list[int],
-    visible: Callable[[Path], dict[str, bytes]],
-) -> None:
-    state = ("--state", tmp_path / "state")
-    changed = profile_with({"pairs.segments.windows.words": 12, "pairs.segments.windows.stride": 12})
-    assert run(pairs_input, tmp_path / "first", *state).code == 0
-    forwards.clear()
-    assert run(pairs_input, tmp_path / "second", *state, profile=changed).code == 0
-    again = len(forwards)
-    assert run(pairs_input, tmp_path / "fresh", profile=changed).code == 0
-    assert 0 < again < len(forwards) - again
-    assert visible(tmp_path / "second") == visible(tmp_path / "fresh")
-    before, after = (by_pair(records(tmp_path / n / "decisions.jsonl")) for n in ("first", "second"))
-    assert {p for p in before if before[p]["score"] != after[p]["score"]} == LONG
-
-
-def test_swapped_weights_under_the_same_config_serve_nothing_stale(
-    pairs_input: Path,
-    run: Run,
-    other_weights: Callable[[Path, float], Path],
-    tmp_path: Path,
-    visible: Callable[[Path], dict[str, bytes]],
+def test_other_weights_under_the_same_config_are_another_result(
+    pairs_input: Path, run: Run, other_weights: Callable[[Path, float], Path], tmp_path: Path
 ) -> None:
     model = other_weights(tmp_path / "model", 1.0)
-    config = (model / "config.json").read_bytes()
-    assert run(pairs_input, tmp_path / "one", "--state", tmp_path / "state", model=model).code == 0
+    assert run(pairs_input, tmp_path / "one", model=model).code == 0
     other_weights(model, 1.2)
-    assert (model / "config.json").read_bytes() == config
-    assert run(pairs_input, tmp_path / "two", "--state", tmp_path / "state", model=model).code == 0
-    assert run(pairs_input, tmp_path / "fresh", model=model).code == 0
-    assert visible(tmp_path / "two") == visible(tmp_path / "fresh") != visible(tmp_path / "one")
-    refused = run(pairs_input, tmp_path / "one", "--state", tmp_path / "state", model=model)
-    assert refused.code == 2, "the finished output belongs to the former weights"
+    refused = run(pairs_input, tmp_path / "one", model=model)
+    assert refused.code == 2
+    assert "holds a result of other models" in refused.err
+
+
+def test_scores_of_any_threshold_are_those_of_the_kept_gains(
+    pairs_input: Path, run: Run, finished: Callable[[Path], Path], records: Read, tmp_path: Path
+) -> None:
+    assert run(pairs_input, tmp_path / "out", "--scores-only").code == 0
+    kept = by_pair(records(finished(pairs_input) / "gains.jsonl.gz"))
+    for pair, line in by_pair(records(tmp_path / "out" / "scores.jsonl")).items():
+        for q in (1, 2, 5, 10, 20, 30, 50, 100):
+            score = top(np.array(kept[pair]["gains"]), q)
+            assert line["values"][f"top_{q}"] == pytest.approx(score, abs=2e-6)
+    assert not list((tmp_path / "out").glob("*.xml"))
 
 
 def test_results_show_the_names_of_a_prepared_table(
@@ -234,4 +199,4 @@ def test_results_show_the_names_of_a_prepared_table(
     names = tmp_path / "in" / "names.csv"
     names.write_text(names.read_text(encoding="utf-8").replace("Quelle eins", "Quelle zwei"), encoding="utf-8")
     assert run(tmp_path / "in", tmp_path / "out").code == 2, "other names are another result"
-    assert json.loads((tmp_path / "out" / ".pan_scdg.json").read_text(encoding="utf-8"))["job"]["names"]
+    assert json.loads((tmp_path / "out" / "job.json").read_text(encoding="utf-8"))["names"]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from lxml import etree
-
-from pan_scdg.jobs.pairs.results import NO_PASSAGE
 from pan_scdg.align.align import align_words
+from pan_scdg.jobs.pairs.results import NO_PASSAGE
+from tests.align.test_passages_match import REWRITTEN, SOURCE, UNRELATED
+
 from pan_scdg.align.units import PreparedText, prepare_text
 from pan_scdg.profile import PassageSettings
-from tests.align.test_passages_match import REWRITTEN, SOURCE, UNRELATED
 
 Cli = Callable[..., Any]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pan25-pairs" / "test"

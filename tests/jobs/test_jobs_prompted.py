@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pan_scdg.methods.local_instruct import LocalInstruct
 
 from pan_scdg.methods import endpoint
-from pan_scdg.methods.local_instruct import LocalInstruct
 from tests.local_chat import Fault, LocalChat, serving, until
 
 ROOT = Path(__file__).parents[2]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
+from pan_scdg.align.align import Evidence
 from pan_scdg.jobs.retrieval.report import read_sources
+
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Corpus
-from pan_scdg.align.align import Evidence
 from pan_scdg.records import Passage
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, write_query_page
 from tests.jobs.conftest import corpus, queries

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from pan_scdg.scoring.verification import Verifier
+
 from tests.jobs.conftest import EXAMPLES, SMALL
 
 Cli = Callable[..., Any]

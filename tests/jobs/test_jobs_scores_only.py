@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tomlkit
+from pan_scdg.scoring import baseline_scoring
 from sklearn.linear_model import LogisticRegression
 
 from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.profile import load_profile
-from pan_scdg.scoring import baseline_scoring
 from tests.jobs.conftest import PAIRS, POSITIVE
 
 Run = Callable[..., Any]

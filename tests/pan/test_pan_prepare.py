@@ -36,8 +36,10 @@ def table(rows: list[tuple[str, str]], separator: str = ",") -> str:
         table(ROWS),
         "\ufeffSuspicious, Source\r\n" + table(ROWS, ", ").replace("\n", "\r\n"),
         table(ROWS, ";"),
+        table(ROWS, "\t"),
+        "source,suspicious\n" + table([(b, a) for a, b in ROWS]),
     ],
-    ids=["header", "no header", "spreadsheet", "semicolons"],
+    ids=["header", "no header", "spreadsheet", "semicolons", "tabs", "exchanged columns"],
 )
 def test_a_table_becomes_a_pan_directory(write: Write, content: str) -> None:
     directory = write({**FILES, "pairs.csv": content})
@@ -99,7 +101,7 @@ def test_an_output_below_a_file_cannot_be_written(write: Write) -> None:
 
 
 def test_a_third_column_becomes_truth(write: Write) -> None:
-    rows = zip(ROWS, ("yes", "No", "1"), strict=True)
+    rows = zip(ROWS, ("yes", "No", "TRUE"), strict=True)
     content = "suspicious,source,reused\n" + "".join(f"{a},{b},{said}\n" for (a, b), said in rows)
     directory = write({**FILES, "pairs.csv": content})
     output = directory.parent / "out"
@@ -114,8 +116,8 @@ def test_a_third_column_becomes_truth(write: Write) -> None:
     ("rows", "what"),
     [
         ("{0},{1},perhaps\n", "'perhaps' is not an answer"),
-        ("{0},{1},yes\n{0},{1}\n", "expected three columns, found 2"),
-        ("{0},{1}\n{0},{1},yes\n", "expected two columns, found 3"),
+        ("{0},{1},yes\n{0},{1}\n", "expected 3 columns, found 2"),
+        ("{0},{1}\n{0},{1},yes\n", "expected 2 columns, found 3"),
         ("{0},{1},yes\n./{0},{1},no\n", "contradicts an earlier line"),
         ("{0},empty.txt,no\nempty.txt,{1},yes\n", "csv:2: the answer is yes, but a file of the pair is empty"),
         ("{0},empty.txt,yes\n", "but a file of the pair is empty"),
@@ -135,7 +137,7 @@ def test_every_faulty_line_is_reported_and_nothing_written(write: Write) -> None
     with pytest.raises(UserErrors) as error:
         prepare_pairs(directory / "pairs.csv", directory.parent / "out")
     assert [e.what.split(":")[0] for e in error.value.errors] == [
-        "expected two columns, found 3",
+        "expected 2 columns, found 3",
         "the file 'none.txt' does not exist",
         "not UTF-8",
     ]

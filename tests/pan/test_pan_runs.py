@@ -68,7 +68,8 @@ def test_the_official_check_accepts_a_written_run(tmp_path: Path) -> None:
 
 
 def test_runs_keep_the_order_of_lines(write: Write) -> None:
-    directory = write({"run.txt": "2 Q0 b 1 3.1 t\n1 Q0 a 1 9e-05 t\n2 Q0 a 2 7 t\n"})
+    lines = "\ufeff2 Q0 b 1 3.1 my tag\n# comment\n\n1 Q0 a 1 9e-05 t\n2 Q0 a 2 7 t\n"  # trec_eval reads all this
+    directory = write({"run.txt": lines})
     assert read_run(directory / "run.txt") == {"2": [("b", 3.1), ("a", 7.0)], "1": [("a", 9e-05)]}
 
 
@@ -76,8 +77,6 @@ def test_runs_keep_the_order_of_lines(write: Write) -> None:
     ("line", "what"),
     [
         ("1 Q0 b 2 5", "expected 6 columns, found 5"),
-        ("", "expected 6 columns, found 0"),
-        ("1 Q0 b 2 5 my tag", "expected 6 columns, found 7"),
         ("1 Q0 b 2.0 5 t", "rank '2.0'"),
         ("1 Q0 b 2 x t", "score 'x' is not a number"),
         ("1 Q0 b 2 nan t", "not finite"),

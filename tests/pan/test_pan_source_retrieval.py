@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan import source_retrieval
 from pan_scdg.pan.inputs import hash_input
-from pan_scdg.pan.source_retrieval import find_corpus, read_qrels, read_queries, stream_corpus
+from pan_scdg.pan.source_retrieval import Corpus, find_corpus, read_qrels, read_queries, stream_corpus
 from pan_scdg.pan.untrusted import stream_lines
 from pan_scdg.records import Document, Query
 
@@ -184,7 +186,7 @@ def test_missing_and_empty_queries(write: Write) -> None:
 
 
 def test_qrels(write: Write) -> None:
-    directory = write({"qrels.txt": "1 0 hep-ph/1 2\n1 0 b 0\n2\t0\ta\t-1\n\n"})
+    directory = write({"qrels.txt": "\ufeff1 0 hep-ph/1 2\n1 0 b 0\n# comment\n2\t0\ta\t-1\n\n"})
     assert read_qrels(directory / "qrels.txt") == {"1": {"hep-ph/1": 2, "b": 0}, "2": {"a": -1}}
 
 
@@ -208,14 +210,23 @@ def test_empty_qrels(write: Write) -> None:
         read_qrels(write({"qrels.txt": "\n"}) / "qrels.txt")
 
 
-@pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.jsonl.gz"])
-def test_the_corpus_is_hashed_while_it_is_read(tmp_path: Path, name: str) -> None:
-    lines = b"".join(b'{"docno": "d%d", "text": "text %d"}\n' % (i, i) for i in range(5000))
-    # two gzip streams, padded with zeros, are one file
-    stored = gzip.compress(lines[:9000]) + gzip.compress(lines[9000:]) + bytes(70_000) if ".gz" in name else lines
-    (tmp_path / name).write_bytes(stored)
-    digest = hashlib.sha256()
-    assert len(list(stream_corpus(tmp_path, Notices(), digest.update))) == 5000
-    assert digest.hexdigest() == hashlib.sha256(stored).hexdigest()
-    (tmp_path / "queries.jsonl").write_text('{"qid": "q", "query": "text"}\n')
-    assert hash_input(tmp_path, "retrieval", digest.hexdigest()) == hash_input(tmp_path, "retrieval")
+IDS = st.lists(st.text("abcé./-", min_size=1, max_size=8).filter(lambda x: x.strip(".") == x), unique=True, min_size=1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(ids=IDS, data=st.data())
+def test_a_corpus_has_the_documents_of_the_file_in_their_order(
+    tmp_path_factory: pytest.TempPathFactory, ids: list[str], data: st.DataObject
+) -> None:
+    documents = [Document(name, data.draw(st.text(st.characters(exclude_categories=["Cs"])))) for name in ids]
+    folder = tmp_path_factory.mktemp("corpus")
+    stored = gzip.compress(jsonl(*({"docno": d.doc_id, "text": d.text} for d in documents)).encode())
+    (folder / "corpus.jsonl.gz").write_bytes(stored)
+    (folder / "queries.jsonl").write_text('{"qid": "q", "query": "text"}\n')
+    corpus = Corpus(folder, Notices())
+    assert corpus.digest == hashlib.sha256(stored).hexdigest()
+    assert hash_input(folder, "retrieval", corpus.digest) == hash_input(folder, "retrieval")
+    assert (list(corpus), corpus.ids, len(corpus)) == (documents, set(ids), len(ids))
+    assert list(zip(corpus, corpus, strict=True)) == [(d, d) for d in documents]
+    chosen = set(data.draw(st.lists(st.sampled_from(ids)))) | {"unknown"}
+    assert list(corpus.select(chosen)) == [d for d in documents if d.doc_id in chosen]

@@ -95,10 +95,19 @@ def test_every_pair_without_truth_is_named(write: Write) -> None:
     assert [e.what for e in error.value.errors] == [f"the truth file 's1-r{i}.xml' does not exist" for i in (1, 2)]
 
 
-def test_a_truth_file_in_two_folders_is_refused(write: Write) -> None:
-    directory = write({"a/s1-r1.xml": EMPTY, "b/s1-r1.xml": ONE, "s1-r2.xml": EMPTY, **TEXTS})
-    with pytest.raises(UserErrors, match="in 2 folders"):
-        read_truth(directory, read_pairs(directory, Notices()).pairs)
+def test_a_truth_file_in_two_folders_must_be_the_same(write: Write) -> None:
+    directory = write({"a/s1-r1.xml": ONE, "b/s1-r1.xml": ONE, "s1-r2.xml": EMPTY, **TEXTS})
+    pairs = read_pairs(directory, Notices()).pairs
+    assert len(read_truth(directory, pairs)["s1", "r1"]) == 2
+    write({"b/s1-r1.xml": EMPTY})
+    with pytest.raises(UserErrors, match=f"differs in {directory}/a and {directory}/b; choose one with --truth"):
+        read_truth(directory, pairs)
+
+
+def test_older_corpora_name_reuse_artificial(write: Write) -> None:
+    directory = write({"truth/s1-r1.xml": ONE.replace('"plagiarism"', '"artificial-plagiarism"'), **TEXTS})
+    pairs = read_pairs(directory, Notices()).pairs[:1]
+    assert len(read_truth(directory / "truth", pairs)["s1", "r1"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -111,9 +120,9 @@ def test_a_truth_file_in_two_folders_is_refused(write: Write) -> None:
         *(
             (f'<document reference="s1.txt">\n<feature name="plagiarism" {SPAN.format(*span)}/></document>', 2, what)
             for span, what in (
-                (("-1", 1, 1, 1), "this_offset='-1' is not a whole number of at least 0"),
+                (("-1", 1, 1, 1), "this_offset='-1' is not a whole number from 0"),
                 (("1.5", 1, 1, 1), "this_offset='1.5'"),
-                ((0, 0, 0, 1), "this_length='0' is not a whole number of at least 1"),
+                ((0, 0, 0, 1), "this_length='0' is not a whole number from 1"),
                 ((0, 1, "", 1), "source_offset=''"),
                 ((0, 1, 0, "9" * 5000), "source_length="),
             )

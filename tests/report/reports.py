@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pan_scdg.align.align import Evidence
+
 from pan_scdg.records import Passage
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 

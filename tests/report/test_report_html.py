@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from markupsafe import escape
-
 from pan_scdg.align.align import Evidence
+
 from pan_scdg.records import Passage
 from pan_scdg.report.html import BEGINNING, render_report, render_summary, write_report
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pan_scdg.align.align import Evidence
+
 from pan_scdg.records import Passage
 from pan_scdg.report.html import write_report
 from pan_scdg.report.records import Report, ReportPair, ReportText

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
 from pan_scdg.align.align import Evidence
+
 from pan_scdg.records import Passage
 from pan_scdg.report.charts import draw_gains, make_histogram, make_matrix, map_passages
 from pan_scdg.report.records import ReportPair, TokenGains

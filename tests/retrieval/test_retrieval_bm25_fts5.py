@@ -12,12 +12,12 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pan_scdg.retrieval.bm25.fts5 import Bm25Index, build_index
+from pan_scdg.retrieval.index_folder import MANIFEST, write_seal
 
 from pan_scdg.errors import UserError
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
-from pan_scdg.retrieval.bm25.fts5 import Bm25Index, build_index
-from pan_scdg.retrieval.index_folder import MANIFEST, write_seal
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
 
 

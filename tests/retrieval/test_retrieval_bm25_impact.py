@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pan_scdg.retrieval.bm25.impact import ImpactIndex, sum_exactly
+from pan_scdg.retrieval.bm25.impact_build import build_index
+from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.terrier_jars import start_terrier
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25 import impact_build
 from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
-from pan_scdg.retrieval.bm25.impact import ImpactIndex, sum_exactly
-from pan_scdg.retrieval.bm25.impact_build import build_index
-from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
 from pan_scdg.retrieval.sentences import split_sentences
 

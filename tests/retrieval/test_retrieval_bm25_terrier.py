@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from pan_scdg.retrieval.bm25.terrier import TerrierIndex, build_index
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.terrier_jars import start_terrier
 from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25 import terrier as bm25_terrier
-from pan_scdg.retrieval.bm25.terrier import TerrierIndex, build_index
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
 
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pan_scdg.retrieval.dense.nearest import ExactSearch, bound_error, count_steps
+from pan_scdg.retrieval.dense.search import order_by_id, search_chunks
 
 from pan_scdg.errors import UserError
 from pan_scdg.retrieval.dense import nearest
-from pan_scdg.retrieval.dense.nearest import ExactSearch, bound_error, count_steps
-from pan_scdg.retrieval.dense.search import order_by_id, search_chunks
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 
 fuzzy = settings(max_examples=50, deadline=None)

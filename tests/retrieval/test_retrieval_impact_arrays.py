@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from pan_scdg.retrieval.bm25.impact import ImpactIndex
+from pan_scdg.retrieval.bm25.impact_build import build_index
+from pan_scdg.retrieval.index_folder import MANIFEST, write_seal
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.terrier_jars import TERRIER
 from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.bm25.impact import ImpactIndex
-from pan_scdg.retrieval.bm25.impact_build import build_index
-from pan_scdg.retrieval.index_folder import MANIFEST, write_seal
 
 
 class Doc(NamedTuple):

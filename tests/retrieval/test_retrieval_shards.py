@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-
-from pan_scdg.errors import UserError
-from pan_scdg.profile import Bm25Settings
 from pan_scdg.retrieval.bm25.impact import ImpactIndex
 from pan_scdg.retrieval.bm25.impact_build import build_index
 from pan_scdg.retrieval.dense.ivf import LISTS, IvfIndex, IvfSearch, build_ivf
 from pan_scdg.retrieval.dense.nearest import ExactSearch, Stacked
 from pan_scdg.retrieval.dense.search import order_by_id, search_chunks
+
+from pan_scdg.errors import UserError
+from pan_scdg.profile import Bm25Settings
 
 WORDS = [f"w{a}{b}" for a in "abcdfgkm" for b in range(6)]
 WEIGHTS = [1 / (rank + 1) for rank in range(len(WORDS))]

@@ -9,11 +9,11 @@ from zipfile import ZipFile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords, stem_word
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.terrier_jars import start_terrier
 from pan_scdg.retrieval.bm25 import terrier_terms
-from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords, stem_word
 
 ENDINGS = """
 s es ies sses ed eed ing ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
-from pan_scdg.errors import UserError
 from pan_scdg.retrieval.dense.vector_files import (
     DOCUMENTS,
     FORMAT,
@@ -23,6 +21,8 @@ from pan_scdg.retrieval.dense.vector_files import (
     write_manifest,
 )
 from pan_scdg.retrieval.dense.vectors import VectorWriter, open_vectors
+
+from pan_scdg.errors import UserError
 
 WIDTH = 3
 MADE_OF = Manifest(

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from pan_scdg.scoring.batches import digest_keys, make_batches
 
 things = st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 50)), max_size=20, unique_by=lambda thing: thing[0])

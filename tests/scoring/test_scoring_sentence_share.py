@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-
 from pan_scdg.scoring.sentence_match import share_sentences
 
 

@@ -9,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-
 from tools.supply_chain import audit
 from tools.supply_chain.locks import ALL, LISTS, ROOT, find_lock, read_pins
 

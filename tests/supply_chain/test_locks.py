@@ -9,9 +9,9 @@ import pytest
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tools.supply_chain.locks import ALL, LISTS, ROOT, SECTIONS, TORCH, Pin, find_lock, read_pins
 
 from pan_scdg.digests import hash_file
-from tools.supply_chain.locks import ALL, LISTS, ROOT, SECTIONS, TORCH, Pin, find_lock, read_pins
 
 LOCK = find_lock(ALL)
 INSTALLED = {canonicalize_name(found.metadata["Name"]): found for found in distributions()}

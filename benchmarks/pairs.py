@@ -1,0 +1,107 @@
+"""Labelled pairs for benchmarks, scored by the command ``run``.
+
+Pairs come from the development set (`benchmarks.development`) and from the PAN 2013 pairs in DATA/pan13-dev. They are
+written as a PAN folder, in which equal texts are one document, so that each is encoded once.
+"""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.development.compose import Pair
+
+ROOT = Path(__file__).parents[1]
+CLEAN = "pan13, no plagiarism"
+
+
+def read_development(path: Path) -> list[Pair]:
+    """Return the pairs that ``benchmarks.development.build`` wrote."""
+    return [Pair(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def read_pan13(folder: Path) -> list[Pair]:
+    """Return the PAN 2013 pairs; a pair is positive unless it is of the kind without plagiarism."""
+    pairs = []
+    for target, source, folder_name in list_pan13(folder):
+        name = f"pan13, {folder_name.partition('-')[2].removesuffix('-obfuscation').replace('-', ' ')}"
+        texts = [
+            (folder / side / file).read_bytes().decode("utf-8-sig")
+            for side, file in (("src", source), ("susp", target))
+        ]
+        truth = folder / "truth" / folder_name / f"{Path(target).stem}-{Path(source).stem}.xml"
+        label = int('name="plagiarism"' in truth.read_text(encoding="utf-8"))
+        pairs.append(Pair(f"{Path(target).stem}/{Path(source).stem}", name, label, *texts))
+    return pairs
+
+
+def list_pan13(folder: Path) -> list[tuple[str, str, str]]:
+    """Return suspicious file, source file and the folder of the truth of each PAN 2013 pair, in their order."""
+    lines = (folder / "kinds.tsv").read_text(encoding="utf-8").splitlines()
+    kinds = {(target, source): kind for target, source, kind in (line.split("\t") for line in lines)}
+    names = [line.split() for line in (folder / "pairs").read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [(target, source, kinds[target, source]) for target, source in names]
+
+
+def draw_pairs(pairs: Sequence[Pair], label: int, seed: int) -> list[Pair]:
+    """Return the pairs with a label in random order."""
+    drawn = [pair for pair in pairs if pair.label == label]
+    random.Random(seed).shuffle(drawn)
+    return drawn
+
+
+def write_folder(pairs: Sequence[tuple[str, str]], folder: Path) -> list[tuple[str, str]]:
+    """Write pairs of target and source as a PAN folder; return the ids of the documents of each pair."""
+    ids = []
+    numbers: dict[str, dict[str, int]] = {"susp": {}, "src": {}}
+    for side in numbers:
+        (folder / side).mkdir(parents=True, exist_ok=True)
+    for texts in pairs:
+        names = []
+        for (side, known), prefix, text in zip(numbers.items(), ("suspicious", "source"), texts, strict=True):
+            number = known.setdefault(text, len(known))
+            names.append(f"{prefix}-document{number:05}")
+            path = folder / side / f"{names[-1]}.txt"
+            if not path.exists():
+                path.write_text(text, encoding="utf-8", newline="")
+        ids.append((names[0], names[1]))
+    lines = "".join(f"{target}.txt {source}.txt\n" for target, source in dict.fromkeys(ids))
+    (folder / "pairs").write_text(lines, encoding="utf-8")
+    return ids
+
+
+def run_command(*words: object, environment: dict[str, str] | None = None) -> None:
+    """Run a command of the package in a process of its own."""
+    command = [sys.executable, str(ROOT / "entrypoint.py"), *map(str, words)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+
+
+def decide(pairs: Sequence[tuple[str, str]], folder: Path, profile: str) -> list[dict[str, Any]]:
+    """Return the decision about each pair of target and source, a line of ``decisions.jsonl``.
+
+    A stopped run goes on, and a finished one is not repeated.
+
+    Args:
+        pairs: texts of targets and sources.
+        folder: for the input and the result.
+        profile: its name or file.
+    """
+    ids = write_folder(pairs, folder / "input")
+    output = folder / f"result-{Path(profile).stem}"
+    run_command("run", "--input", folder / "input", "--output", output, "--profile", profile, "--device", "cpu")
+    decisions = {(line["suspicious"], line["source"]): line for line in read_lines(output / "decisions.jsonl")}
+    return [decisions[names] for names in ids]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a JSON Lines file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def format_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

@@ -1,0 +1,97 @@
+"""Write which source explains each passage of a query, and where in that source: ``evidence.jsonl``."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pan_scdg.align.passages import Evidence, find_counterparts
+from pan_scdg.align.units import prepare_text
+from pan_scdg.jobs.rerank import FinalRanking
+from pan_scdg.jobs.result import ScoreFile
+from pan_scdg.pan.source_retrieval import Corpus
+from pan_scdg.progress import Progress
+from pan_scdg.records import Query
+from pan_scdg.scdg.attribution import attribute_passages
+from pan_scdg.scdg.sequences import Offsets
+
+EVIDENCE = "evidence.jsonl"
+UNIT_WORDS = 25
+"""Least number of words of a unit that is attributed to a source: a sentence, or several short ones."""
+DECIMALS = 6
+
+
+def write_evidence(
+    folder: Path,
+    corpus: Corpus,
+    queries: Sequence[Query],
+    rankings: Mapping[str, FinalRanking],
+    scores: ScoreFile,
+    offsets: Mapping[str, Offsets],
+) -> str:
+    """Write a JSON line per passage of a query that a scored source explains; return the name of the file.
+
+    ``begin`` and ``end`` are characters of the query, ``rank`` is that of the source in the run, and ``gain`` and
+    ``margin`` (to the second-best source) are in nats per token; see `attribute_passages`. ``begin2`` and ``end2`` are
+    the characters of the source that the passage is most like, null if none is like it; see `find_counterparts`.
+    """
+    lines = {
+        query.query_id: list(_attribute(query, rankings[query.query_id], scores, offsets[query.query_id]))
+        for query in queries
+    }
+    _locate(corpus, queries, lines)
+    with open(folder / EVIDENCE, "w", encoding="utf-8", newline="\n") as file:
+        for query in queries:
+            file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines[query.query_id])
+    return EVIDENCE
+
+
+def _attribute(query: Query, ranking: FinalRanking, scores: ScoreFile, offsets: Offsets) -> Iterator[dict[str, Any]]:
+    """Yield the passages of a query with their sources, without the place in these."""
+    ids = [doc_id for doc_id, score in ranking if score is not None]
+    if not ids:
+        return
+    gains = np.stack([scores.read_gains((query.query_id, doc_id)) for doc_id in ids])
+    units = prepare_text(query.text, UNIT_WORDS).spans
+    for passage in attribute_passages(gains, offsets[: gains.shape[1]], [(a, b) for a, b in units.tolist()]):
+        yield {
+            "query": query.query_id,
+            "begin": passage.begin,
+            "end": passage.end,
+            "document": ids[passage.best],
+            "rank": passage.best + 1,  # scored sources are at the top of the ranking
+            "gain": round(passage.gain, DECIMALS),
+            "second": None if passage.second is None else ids[passage.second],
+            "margin": None if passage.margin is None else round(passage.margin, DECIMALS),
+        }
+
+
+def _locate(corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Add to each line the place in its source and the similarity of both sides; few texts are in memory at a time."""
+    texts = {query.query_id: query.text for query in queries}
+    by_source: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for query_id, rows in lines.items():
+        for row in rows:
+            by_source.setdefault(row["document"], {}).setdefault(query_id, []).append(row)
+    with Progress("locating passages", len(by_source)) as progress:
+        for document in corpus.select(by_source):
+            for query_id, rows in by_source[document.doc_id].items():
+                spans = [(row["begin"], row["end"]) for row in rows]
+                counterparts = find_counterparts(texts[query_id], document.text, spans, UNIT_WORDS)
+                for row, evidence in zip(rows, counterparts, strict=True):
+                    row.update(_describe_place(evidence))
+            progress.update()
+
+
+def _describe_place(evidence: Evidence | None) -> dict[str, int | float | None]:
+    """Return the place in the source and the similarity of both sides."""
+    if evidence is None:
+        return {"begin2": None, "end2": None, "similarity": 0.0, "verbatim": 0.0}
+    return {
+        "begin2": evidence.begin2,
+        "end2": evidence.end2,
+        "similarity": round(evidence.similarity, DECIMALS),
+        "verbatim": round(evidence.verbatim, DECIMALS),
+    }

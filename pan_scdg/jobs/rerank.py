@@ -1,0 +1,348 @@
+"""Rerank the candidates of queries by their gains and their sentence matches (paper, PAN26 source-prefix construction).
+
+A candidate source is scored with all its queries at once, so that it is split, tokenised and computed once. A scored
+candidate is a line of the score file: the statistics of its gains and, if they are needed, the gains of all tokens and
+the cosines of the query's sentences.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.align.units import prepare_text
+from pan_scdg.align.vectors import SentenceEncoder
+from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.jobs.result import ScoreFile
+from pan_scdg.lm.model import ScoringModel
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import Corpus
+from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.progress import Progress
+from pan_scdg.records import Query
+from pan_scdg.retrieval.candidates import FirstStage
+from pan_scdg.retrieval.ranking import Ranked, Ranking
+from pan_scdg.scdg.aggregation import Aggregate, Floats, choose_aggregate, list_stored
+from pan_scdg.scdg.decision import rerank, scale_min_max
+from pan_scdg.scdg.gains import combine_passes
+from pan_scdg.scdg.sequences import (
+    AlignmentError,
+    TokenIds,
+    build_retrieval_conditional,
+    build_retrieval_unconditional,
+    compute_prefix_budget,
+    cut_query,
+    encode_query,
+)
+from pan_scdg.scdg.windows import SourceWindows, extract_terms
+
+SCORE_DECIMALS = 6
+"""Final scores and gains are compared rounded."""
+COSINE_DECIMALS = 5
+"""Precision of the cosines of sentences; the last digits of a product depend on the processor."""
+MATCH_TEMPERATURE = 0.05
+"""Differences of cosines that are small beside it count little."""
+ABSENT = -1.0
+"""Stands for the cosine with a document that has no sentences."""
+
+LogProbs = npt.NDArray[np.float32]
+FinalRanking = Sequence[tuple[str, float | None]]
+"""Documents, best first, with their final scores; None: not reranked."""
+
+
+class Target(NamedTuple):
+    """A query as it is scored."""
+
+    text: str
+    token_ids: TokenIds
+    """Without special tokens; of a query that is too long, the first ones."""
+    budget: int
+    """Number of tokens that are left for a source."""
+
+
+class SourceTask(NamedTuple):
+    """A candidate source with all its queries; without a source, queries that are scored alone."""
+
+    source: str | None
+    targets: tuple[Target, ...]
+
+
+class TargetScore(NamedTuple):
+    """The numbers that a worker computes for a query of a task."""
+
+    log_probs: LogProbs
+    """Of each token of the query, ``[n]`` nats."""
+    cosines: Floats | None = None
+    """Of each sentence of the query with the most similar one of the source, ``[u]``; None without a match."""
+
+
+def prepare_targets(
+    queries: Iterable[Query], model: ScoringModel, settings: RetrievalSettings, where: Path, notices: Notices
+) -> dict[str, Target]:
+    """Return all queries by id, tokenised. Of one that leaves no tokens for a source, only the beginning is scored.
+
+    Raises:
+        UserErrors: naming every query that has no tokens, or with which the context is too small for any source.
+        UserError: a query is cut, and the notices are strict; or the context is longer than the model reads.
+    """
+    model.check_length(settings.context, "retrieval.context")
+    targets, errors = dict[str, Target](), list[UserError]()
+    for query in queries:
+        try:
+            whole = encode_query(model.tokenizer, query.text)
+            ids = cut_query(model.tokenizer, whole, settings.context)
+            budget = compute_prefix_budget(model.tokenizer, ids, settings.context)
+        except AlignmentError as e:
+            remedy = "use a profile with a larger context" if query.text.strip() else "give the query a text"
+            errors.append(UserError(f"query {query.query_id}: {e}", remedy, where))
+            continue
+        if len(ids) < len(whole):
+            notices.add(
+                f"query leaves no tokens for a source in a context of {settings.context}: "
+                f"truncated to its first {len(ids)} tokens",
+                f"{where}, query {query.query_id} of {len(whole)} tokens",
+            )
+        targets[query.query_id] = Target(query.text, ids, min(budget, settings.source_tokens or budget))
+    if errors:
+        raise UserErrors(errors)
+    return targets
+
+
+class CandidateScorer:
+    """Scores candidate sources with a language model and, for ``[retrieval.match]``, an encoder."""
+
+    def __init__(self, settings: RetrievalSettings, model: ScoringModel, encoder: SentenceEncoder | None) -> None:
+        self._settings, self._model, self._encoder = settings, model, encoder
+
+    def score(self, task: SourceTask) -> list[TargetScore]:
+        """Return the numbers of each query of a task."""
+        tokenizer = self._model.tokenizer
+        if task.source is None:
+            inputs = [build_retrieval_unconditional(tokenizer, target.token_ids) for target in task.targets]
+            return [TargetScore(log_probs) for log_probs in self._model.compute_log_probs(inputs)]
+        windows = SourceWindows(tokenizer, task.source, self._settings.windows)
+        inputs = []
+        for target in task.targets:
+            prefix = windows.build_prefix(extract_terms(target.text), target.budget)
+            inputs.append(build_retrieval_conditional(tokenizer, target.token_ids, prefix))
+        log_probs = self._model.compute_log_probs(inputs)
+        if self._encoder is None:
+            return [TargetScore(values) for values in log_probs]
+        source = self._encoder.encode(task.source).vectors
+        queries = [self._encoder.encode(target.text).vectors for target in task.targets]
+        return [TargetScore(*both) for both in zip(log_probs, (compare_sentences(q, source) for q in queries))]
+
+
+def compare_sentences(query: npt.NDArray[np.float32], source: npt.NDArray[np.float32]) -> Floats:
+    """Return the cosine of each sentence of a query with the source's most similar one, ``[u]``."""
+    if not query.size or not source.size:
+        return np.full(len(query), ABSENT)
+    cosines: Floats = (query @ source.T).max(axis=1).astype(np.float64).round(COSINE_DECIMALS)
+    return cosines
+
+
+def group_by_source(
+    stages: Mapping[str, FirstStage], settings: RetrievalSettings, scores: ScoreFile
+) -> dict[str, list[str]]:
+    """Return the queries of each candidate source of which at least one has no score yet."""
+    queries: dict[str, list[str]] = {}
+    for query_id, stage in stages.items():
+        for candidate in select_scored(stage, settings):
+            queries.setdefault(candidate.doc_id, []).append(query_id)
+    return {doc_id: ids for doc_id, ids in queries.items() if not all((name, doc_id) in scores for name in ids)}
+
+
+def score_candidates(
+    corpus: Corpus,
+    targets: Mapping[str, Target],
+    stages: Mapping[str, FirstStage],
+    settings: RetrievalSettings,
+    scores: ScoreFile,
+    compute: Callable[[Iterable[SourceTask]], Iterator[list[TargetScore]]],
+    keep_gains: bool,
+) -> None:
+    """Score the candidates that are not in the score file yet, and append a line for each.
+
+    Each query is scored once without a source, as a task of its own, so that no gain depends on the other queries.
+
+    Args:
+        corpus: all documents.
+        targets: the queries by id; those with the same text are scored once.
+        stages: the first stage of each query.
+        settings: the profile's.
+        scores: where lines are appended, source by source.
+        compute: computes tasks, in order.
+        keep_gains: also write the gain of every token.
+    """
+    queries = group_by_source(stages, settings, scores)
+    texts = {targets[query_id].text: targets[query_id] for ids in queries.values() for query_id in ids}
+    with Progress("scoring queries", len(texts)) as progress:
+        alone: dict[str, LogProbs] = {}
+        for text, (score,) in zip(texts, compute(SourceTask(None, (target,)) for target in texts.values())):
+            alone[text] = score.log_probs
+            progress.update()
+    pending: deque[tuple[str, list[str]]] = deque()
+
+    def make_tasks() -> Iterator[SourceTask]:
+        for document in corpus.select(queries):
+            ids = queries[document.doc_id]
+            distinct = list(dict.fromkeys(targets[query_id].text for query_id in ids))
+            pending.append((document.doc_id, distinct))
+            yield SourceTask(document.text, tuple(texts[text] for text in distinct))
+
+    with Progress("scoring candidates", sum(map(len, queries.values()))) as progress:
+        for values in compute(make_tasks()):
+            doc_id, distinct = pending.popleft()
+            by_text = {
+                text: make_line(texts[text], alone[text], score, settings, keep_gains)
+                for text, score in zip(distinct, values, strict=True)
+            }
+            ids = queries[doc_id]
+            scores.append({"query": name, "document": doc_id, **by_text[targets[name].text]} for name in ids)
+            progress.update(len(ids))
+
+
+def make_line(
+    target: Target, alone: LogProbs, score: TargetScore, settings: RetrievalSettings, keep_gains: bool
+) -> dict[str, Any]:
+    """Return the fields of a scored candidate from its log-probabilities without and with the source."""
+    gains = combine_passes((target.token_ids, target.token_ids), alone, score.log_probs)
+    own = choose_aggregate(settings)
+    wanted = list_stored("candidates", [Aggregate("top", settings.q), *([own] if own else [])])
+    statistics = gains.summarise(wanted)
+    line: dict[str, Any] = {
+        "tokens": statistics.tokens,
+        "mean": statistics.mean,
+        "median": statistics.median,
+        "positive_gain_rate": statistics.positive_gain_rate,
+        "positive_mean": statistics.positive_mean,
+        "deviation": statistics.deviation,
+        **{aggregate.field: float(value) for aggregate, value in sorted(statistics.scores.items())},
+    }
+    if score.cosines is not None:
+        line["cosines"] = score.cosines.tolist()
+    if keep_gains or compares_gains(settings):
+        line["gains"] = gains.gains.round(SCORE_DECIMALS).tolist()
+    return line
+
+
+def compares_gains(settings: RetrievalSettings) -> bool:
+    """Return True if the aggregation compares the gains of all candidates of a query."""
+    aggregate = choose_aggregate(settings)
+    return aggregate is not None and aggregate.entry.joint
+
+
+def aggregate_gains(
+    doc_ids: Sequence[str], read_line: Callable[[str], Mapping[str, Any]], settings: RetrievalSettings
+) -> dict[str, float]:
+    """Return the score of each scored candidate of a query: its aggregated gain, or its share of the query."""
+    aggregate = choose_aggregate(settings)
+    if not doc_ids or aggregate is None:
+        return {}
+    if not aggregate.entry.joint:
+        return {doc_id: read_line(doc_id)[aggregate.field] for doc_id in doc_ids}
+    gains = np.stack([np.array(read_line(doc_id)["gains"], np.float64) for doc_id in doc_ids])
+    return dict(zip(doc_ids, aggregate.compute(gains).tolist(), strict=True))
+
+
+def match_candidates(
+    text: str, doc_ids: Sequence[str], read_line: Callable[[str], Mapping[str, Any]]
+) -> dict[str, float]:
+    """Return the share of a query that the sentences of each scored candidate explain; see `share_sentences`."""
+    if not doc_ids:
+        return {}
+    spans = prepare_text(text).spans.tolist()
+    words = np.array([len(text[start:end].split()) for start, end in spans], np.int64)
+    cosines = np.array([read_line(doc_id)["cosines"] for doc_id in doc_ids], np.float64).reshape(len(doc_ids), -1)
+    return dict(zip(doc_ids, share_sentences(cosines, words).tolist(), strict=True))
+
+
+def share_sentences(cosines: Floats, words: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+    """Return the share of a text's words that each document explains, ``[k]``; the shares sum up to 1.
+
+    The words of a sentence are divided by the softmax of its cosines over `MATCH_TEMPERATURE`: documents on the same
+    topic match all sentences a little, and what counts is which one matches a sentence better than the others do.
+
+    Args:
+        cosines: of each sentence with the most similar one of each document, ``[k, u]``.
+        words: number of words of each sentence, ``[u]``.
+
+    Raises:
+        ValueError: there is no document, or shapes disagree.
+    """
+    if cosines.ndim != 2 or not len(cosines) or words.shape != cosines.shape[1:]:
+        raise ValueError(f"cosines of shape {cosines.shape} and words of shape {words.shape} do not fit")
+    if not words.sum():
+        return np.full(len(cosines), 1 / len(cosines))
+    scaled = cosines / MATCH_TEMPERATURE
+    weights = np.exp(scaled - scaled.max(axis=0))
+    shares: npt.NDArray[np.float64] = (weights / weights.sum(axis=0)) @ (words / words.sum())
+    return shares
+
+
+def select_scored(stage: FirstStage, settings: RetrievalSettings) -> Ranking:
+    """Return the candidates of a query to rerank: the first ``scored``, or all, or none without reranking."""
+    return stage.candidates[: settings.scored] if settings.rerank else []
+
+
+def rank_candidates(
+    stage: FirstStage,
+    gain: Mapping[str, float],
+    settings: RetrievalSettings,
+    match: Mapping[str, float] = MappingProxyType({}),
+) -> FinalRanking:
+    """Return the reranked candidates, then those below ``scored`` in coarse order, without a score.
+
+    With the ``match`` of the candidates, its normalised mean with the gain stands in place of the gain. Scores are
+    compared rounded, and equal ones go by document id.
+    """
+    head = select_scored(stage, settings)
+    ids = [c.doc_id for c in head]
+    evidence = np.array([gain[doc_id] for doc_id in ids])
+    if settings.match is not None:
+        matches = scale_min_max([match[doc_id] for doc_id in ids])
+        evidence = (1 - settings.match.weight) * scale_min_max(evidence) + settings.match.weight * matches
+    scored = rerank(ids, np.array([c.score for c in head]), evidence, settings.weight)
+    rounded = ((doc_id, round(score, SCORE_DECIMALS)) for doc_id, score in scored)
+    order = sorted(rounded, key=lambda item: (-item[1], item[0]))
+    return [*order, *((c.doc_id, None) for c in stage.candidates[len(head) :])]
+
+
+def rank_texts(
+    query: str, documents: Mapping[str, str], profile: Profile, model: ScoringModel, device: str
+) -> list[Ranked]:
+    """Return documents with their scores, best first, all of which are scored; see `Scorer.rank`.
+
+    Args:
+        query: the suspicious text.
+        documents: text of each candidate by its id.
+        profile: has a table ``[retrieval]``.
+        model: the language model.
+        device: "cpu" or "cuda", for the encoder of ``[retrieval.match]``.
+
+    Raises:
+        UserError: the profile cannot rank candidates without a first stage, or the query or its length is not usable.
+    """
+    settings = profile.need_retrieval()
+    if not settings.rerank or not settings.weight:
+        raise UserError(f"profile {profile.name} ranks by the first stage alone", "use the command `run`")
+    settings = settings.model_copy(update={"scored": None})
+    notices = Notices(strict=True, remedy="shorten the query, or use a profile with a larger context")
+    target = prepare_targets([Query("query", query)], model, settings, Path("query"), notices)["query"]
+    encoder = None if settings.match is None else SentenceEncoder(settings.match.model, device)
+    scorer = CandidateScorer(settings, model, encoder)
+    (alone,) = scorer.score(SourceTask(None, (target,)))
+    lines: dict[str, dict[str, Any]] = {}
+    for doc_id, text in documents.items():
+        (score,) = scorer.score(SourceTask(text, (target,)))
+        lines[doc_id] = make_line(target, alone.log_probs, score, settings, keep_gains=False)
+    ids = list(documents)
+    gains = aggregate_gains(ids, lines.__getitem__, settings)
+    matches = {} if encoder is None else match_candidates(query, ids, lines.__getitem__)
+    stage = FirstStage({}, [Ranked(doc_id, 0.0) for doc_id in ids])
+    ranking = rank_candidates(stage, gains, settings, matches)
+    return [Ranked(doc_id, score) for doc_id, score in ranking if score is not None]

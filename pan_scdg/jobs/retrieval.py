@@ -1,0 +1,330 @@
+"""Source retrieval: rank the documents of a corpus for every query, and build the indexes for that (paper, PAN26).
+
+A query goes through this file from top to bottom: read, tokenised, searched for by the first stage, scored with each of
+its candidates by a worker, reranked, and written as lines of a TREC run and of ``scores.jsonl.gz``.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.align.vectors import SentenceEncoder
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.cluster import Devices, Workers, open_workers
+from pan_scdg.jobs.evidence import write_evidence
+from pan_scdg.jobs.metadata import write_metadata
+from pan_scdg.jobs.options import RunOptions, describe_job, take_first
+from pan_scdg.jobs.rerank import (
+    SCORE_DECIMALS,
+    CandidateScorer,
+    FinalRanking,
+    SourceTask,
+    aggregate_gains,
+    compares_gains,
+    match_candidates,
+    prepare_targets,
+    rank_candidates,
+    score_candidates,
+    select_scored,
+)
+from pan_scdg.jobs.result import CANDIDATE_KEY, ScoreFile, WorkFolder, open_result
+from pan_scdg.lm.engine import EngineName
+from pan_scdg.lm.model import ScoringModel
+from pan_scdg.lm.offsets import make_locator
+from pan_scdg.logs import say
+from pan_scdg.models.devices import choose_encoder_dtype
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.models.find import FoundModel, describe_models, find_encoder
+from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.notices import Notices
+from pan_scdg.pan.inputs import hash_input
+from pan_scdg.pan.runs import format_run, open_gzip_text
+from pan_scdg.pan.source_retrieval import QUERIES_NAME, Corpus, read_queries
+from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.progress import format_count
+from pan_scdg.records import Query
+from pan_scdg.report.pages import PAGE, write_page
+from pan_scdg.retrieval.candidates import (
+    CANDIDATES,
+    FirstStage,
+    find_candidates,
+    hash_candidates,
+    read_candidates,
+    read_stages,
+    write_stages,
+)
+from pan_scdg.retrieval.dense import EncodeTask, open_encoder, release_encoders
+from pan_scdg.retrieval.index import build_indexes, check_index, describe_index
+from pan_scdg.scdg.aggregation import choose_aggregate
+from pan_scdg.scdg.sequences import Offsets
+
+RUN = "run.txt.gz"
+SCORES = "scores.jsonl.gz"
+GAINS = "gains.jsonl.gz"
+INDEX = "index"
+"""Folder of the indexes in the work folder of a run without --index."""
+COARSE_DECIMALS = 9
+
+
+class RetrievalWorkers:
+    """Makes the function that computes the tasks of source retrieval; each process finds and loads its models.
+
+    Args:
+        profile: has a table ``[retrieval]``.
+        device: "cpu" or "cuda".
+        model: folder of the language model; None: found by its name in the profile.
+        engine: computes log-probabilities.
+    """
+
+    def __init__(self, profile: Profile, device: str, model: Path | None = None, engine: EngineName = "packed") -> None:
+        self._arguments = (profile, device, model, engine)
+        self._profile, self.device = profile, device
+        self.settings = profile.need_retrieval()
+        self.model: ScoringModel | None = None
+        self.matcher: SentenceEncoder | None = None
+        if self.settings.rerank:
+            self.model = ScoringModel(profile.need_model(), device, folder=model, engine=engine)
+            if self.settings.match is not None:
+                self.matcher = SentenceEncoder(self.settings.match.model, device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what finds the models in another process."""
+        return type(self), self._arguments
+
+    def __call__(self, device: str) -> Callable[[Any], Any]:
+        """Return the function that computes a task: the vectors of texts, or the scores of a source."""
+        return self._compute
+
+    @cached_property
+    def encoder(self) -> FoundModel:
+        """Return the encoder of the dense routes."""
+        return find_encoder(self.settings.need_dense().model)
+
+    @property
+    def has_dense_routes(self) -> bool:
+        """Return True if the first stage needs the encoder."""
+        return any(not route.startswith("bm25") for route in self.settings.routes)
+
+    def load_encoder(self) -> Encoder:
+        """Return the encoder of the dense routes, loaded."""
+        return open_encoder(self.encoder.folder, self.device)
+
+    def _compute(self, task: EncodeTask | SourceTask) -> Any:
+        if isinstance(task, EncodeTask):
+            return self.load_encoder().encode(task.texts, task.max_tokens)
+        return self._scorer.score(task)
+
+    @cached_property
+    def _scorer(self) -> CandidateScorer:
+        if self.model is None:
+            raise ValueError(f"profile {self._profile.name} scores nothing")
+        if self.device != "cpu":
+            release_encoders()  # the language model needs the memory
+        return CandidateScorer(self.settings, self.model, self.matcher)
+
+    def list_models(self, searches: bool) -> dict[str, FoundModel]:
+        """Return all models of a result by their names in the job; ``searches``: it has a first stage of its own."""
+        models = {} if self.model is None else {"language_model": self.model.found}
+        if self.matcher is not None:
+            models["sentence_encoder"] = self.matcher.model
+        return models | ({"encoder": self.encoder} if searches and self.has_dense_routes else {})
+
+    def identify(self, searches: bool) -> dict[str, Any]:
+        """Return the fields of ``job.json`` about the models."""
+        fields: dict[str, Any] = {} if self.model is None else {"language_model": self.model.identify()}
+        if self.matcher is not None:
+            fields["sentence_encoder"] = self.matcher.fingerprint
+        if searches and self.has_dense_routes:
+            dtype = choose_encoder_dtype(self.device)
+            fields["encoder"] = {"weights": fingerprint_folder(self.encoder.folder), "dtype": dtype}
+        return fields
+
+
+def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
+    """Rank the corpus for every query and write the results; return the lines to show the user.
+
+    Raises:
+        UserError: input, settings or output are not usable; no result is published.
+    """
+    settings, notices = profile.need_retrieval(), Notices(options.strict)
+    all_queries = read_queries(options.input, notices)
+    queries, partial = take_first(tuple(all_queries), options.limit, "queries")
+    workers = RetrievalWorkers(profile, options.device, options.model, options.engine)
+    targets = {}
+    if workers.model is not None:
+        targets = prepare_targets(queries, workers.model, settings, options.input / QUERIES_NAME, notices)
+    stages, searches = None, options.candidates is None
+    if options.candidates is not None:
+        stages = read_candidates(options.candidates, queries, notices, {query.query_id for query in all_queries})
+    corpus = Corpus(options.input, notices)
+    if stages is not None:
+        _check_candidates(stages, corpus, "give a run over this corpus", options.candidates)
+    if options.index is not None and searches:
+        check_index(options.index, describe_index(settings, corpus, options.device))
+    job = describe_job(
+        "retrieval",
+        profile,
+        options,
+        hash_input(options.input, "retrieval", corpus.digest),
+        workers.identify(searches),
+        candidates=None if options.candidates is None else hash_candidates(options.candidates),
+    )
+    warnings = [] if partial is None else [f"warning: {partial}"]
+    with open_result(options.output, job, overwrite=options.overwrite, key=CANDIDATE_KEY) as work:
+        if work is None:
+            return [*warnings, f"already complete: {options.output}"]
+        models = workers.list_models(searches)
+        say([describe_models(models.values())] if models else [])
+        with open_workers(workers, options.devices) as opened:
+            if stages is None:
+                stages = _search(corpus, queries, workers, work, options.index, opened)
+            if settings.rerank:
+                score_candidates(corpus, targets, stages, settings, work.scores, opened.map, options.keep_gains)
+        files = write_results(work, corpus, queries, stages, workers, options.keep_gains)
+        if options.report:
+            files.append(write_page(work.staged, job, options.input))
+        if options.metadata:
+            files.append(write_metadata(work.staged, job))
+        incidents = [] if workers.model is None else workers.model.incidents
+        work.publish(files, partial=None if partial is None else str(partial), incidents=incidents)
+    done = "ranked sources" if settings.rerank else "found candidates"
+    page = [f"report: {options.output / PAGE}"] if options.report else []
+    summary = f"{done} of {format_count(len(queries), 'query')}: {options.output / RUN}"
+    return [*notices.list_warnings(), *warnings, summary, *page]
+
+
+def _search(
+    corpus: Corpus,
+    queries: Sequence[Query],
+    workers: RetrievalWorkers,
+    work: WorkFolder,
+    index: Path | None,
+    opened: Workers[Any, Any],
+) -> dict[str, FirstStage]:
+    """Return the first stage of every query, which the work folder may have already."""
+    path = work.path / CANDIDATES
+    if not path.exists():
+        settings, folder = workers.settings, index or work.path / INDEX
+        if index is None:
+            manifest = describe_index(settings, corpus, workers.device)
+            build_indexes(corpus, folder, settings, manifest, opened.map)
+        stages = find_candidates(queries, folder, settings, workers.load_encoder)
+        _check_candidates(stages, corpus, "build the index again", folder)
+        write_stages(path.with_suffix(".part"), stages)
+        os.replace(path.with_suffix(".part"), path)
+    return read_stages(path)
+
+
+def _check_candidates(stages: Mapping[str, FirstStage], corpus: Corpus, remedy: str, where: Path | None) -> None:
+    """Raise UserError if a candidate is not in the corpus."""
+    if unknown := {c.doc_id for stage in stages.values() for c in stage.candidates} - corpus.ids:
+        what = f"{len(unknown)} candidates are not in the corpus, for example {min(unknown)!r}"
+        raise UserError(what, remedy, where)
+
+
+class RankedQuery(NamedTuple):
+    """The reranked candidates of a query, and the scores by document that they are reranked by."""
+
+    ranking: FinalRanking
+    gains: Mapping[str, float]
+    matches: Mapping[str, float]
+    """Empty without ``[retrieval.match]``."""
+
+
+def rank_query(query: Query, stage: FirstStage, scores: ScoreFile, settings: RetrievalSettings) -> RankedQuery:
+    """Return the reranked candidates of a query, all of which that are to be scored have a line in the score file."""
+    ids = [c.doc_id for c in select_scored(stage, settings)]
+    read = scores.read_line if compares_gains(settings) else scores.__getitem__
+    gains = aggregate_gains(ids, lambda doc_id: read((query.query_id, doc_id)), settings)
+    matches = {}
+    if settings.match is not None:
+        matches = match_candidates(query.text, ids, lambda doc_id: scores.read_line((query.query_id, doc_id)))
+    return RankedQuery(rank_candidates(stage, gains, settings, matches), gains, matches)
+
+
+def write_results(
+    work: WorkFolder,
+    corpus: Corpus,
+    queries: Sequence[Query],
+    stages: Mapping[str, FirstStage],
+    workers: RetrievalWorkers,
+    keep_gains: bool,
+) -> list[str]:
+    """Write run, scores, candidates, and the evidence if gains are known; return the names of the files."""
+    settings, scores, folder = workers.settings, work.scores, work.staged
+    ranked = {query.query_id: rank_query(query, stages[query.query_id], scores, settings) for query in queries}
+    files = [RUN, SCORES, CANDIDATES]
+    with open_gzip_text(folder / RUN) as run, open_gzip_text(folder / SCORES) as file:
+        for query_id, result in ranked.items():
+            run.writelines(format_run(query_id, [doc_id for doc_id, _ in result.ranking], settings.tag))
+            file.writelines(_format_scores(query_id, stages[query_id], result, scores, settings))
+    if (work.path / CANDIDATES).exists():
+        shutil.copyfile(work.path / CANDIDATES, folder / CANDIDATES)
+    else:
+        write_stages(folder / CANDIDATES, stages)
+    if workers.model is not None and (keep_gains or compares_gains(settings)):
+        locator = make_locator(workers.model)
+        offsets = {query.query_id: locator.locate_query(query.text).offsets for query in queries}
+        rankings = {query_id: result.ranking for query_id, result in ranked.items()}
+        files.append(write_evidence(folder, corpus, queries, rankings, scores, offsets))
+        if keep_gains:
+            _write_gains(folder / GAINS, scores, offsets)
+            files.append(GAINS)
+    return files
+
+
+def _write_gains(path: Path, scores: ScoreFile, offsets: Mapping[str, Offsets]) -> None:
+    """Write a line per candidate: the gain of each token, its first character and the one after its last."""
+    with open_gzip_text(path) as file:
+        for query_id, doc_id in sorted(scores):
+            gains = scores.read_gains((query_id, doc_id)).tolist()
+            places = offsets[query_id][: len(gains)].tolist()  # of a query that was cut, the beginning
+            file.write(json.dumps({"query": query_id, "document": doc_id, "gains": gains, "offsets": places}) + "\n")
+
+
+def _format_scores(
+    query_id: str, stage: FirstStage, result: RankedQuery, scores: ScoreFile, settings: RetrievalSettings
+) -> Iterator[str]:
+    """Yield a JSON line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
+    aggregate = choose_aggregate(settings)
+    ranks = {name: {r.doc_id: i for i, r in enumerate(ranking, 1)} for name, ranking in stage.routes.items()}
+    coarse = {c.doc_id: (rank, c.score) for rank, c in enumerate(stage.candidates, 1)}
+    for position, (doc_id, final) in enumerate(result.ranking, 1):
+        rank, score = coarse[doc_id]
+        record: dict[str, Any] = {
+            "query": query_id,
+            "document": doc_id,
+            "rank": position,
+            "final": final,
+            "coarse_rank": rank,
+            "coarse": round(score, COARSE_DECIMALS),
+            **{f"{name.replace('-', '_')}_rank": by_id.get(doc_id) for name, by_id in ranks.items()},
+        }
+        if final is not None:
+            line = {k: v for k, v in scores[query_id, doc_id].items() if k not in (*CANDIDATE_KEY, "cosines")}
+            record |= {name: round(value, SCORE_DECIMALS) for name, value in line.items()}
+            if aggregate is not None and aggregate.entry.joint:
+                record[aggregate.field] = round(result.gains[doc_id], SCORE_DECIMALS)
+            if doc_id in result.matches:
+                record["match"] = round(result.matches[doc_id], SCORE_DECIMALS)
+        yield json.dumps(record, ensure_ascii=True) + "\n"
+
+
+def make_index(profile: Profile, directory: Path, folder: Path, devices: Devices) -> list[str]:
+    """Build the indexes that a profile needs of the corpus in ``directory``; return a line about them.
+
+    Raises:
+        UserError: see `build_indexes`; or the profile retrieves nothing, or its encoder is not usable.
+    """
+    settings = profile.need_retrieval().model_copy(update={"rerank": False})
+    workers = RetrievalWorkers(profile.model_copy(update={"retrieval": settings}), devices.device)
+    corpus = Corpus(directory, Notices())
+    manifest = describe_index(settings, corpus, devices.device)
+    with open_workers(workers, devices) as opened:
+        build_indexes(corpus, folder, settings, manifest, opened.map)
+    parts = [name for name in manifest if name not in ("format", "corpus")]
+    return [f"indexed {format_count(len(corpus), 'document')} ({', '.join(parts)}): {folder}"]

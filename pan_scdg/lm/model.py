@@ -1,0 +1,107 @@
+"""A frozen language model that scores token ids: found at once, loaded when something is scored."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pan_scdg.errors import UserError
+from pan_scdg.lm.attention import find_backend
+from pan_scdg.lm.engine import Engine, EngineName, make_engine
+from pan_scdg.lm.logprobs import LogProbs
+from pan_scdg.models.checkpoint import PUBLISHED, count_positions, read_config
+from pan_scdg.models.devices import check_device, choose_dtype
+from pan_scdg.models.find import find_model
+from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
+from pan_scdg.models.load import load_model, load_tokenizer
+from pan_scdg.profile import ModelSettings
+from pan_scdg.scdg.sequences import ScoringInput
+
+
+class ScoringModel:
+    """A checkpoint with its tokenizer, whose weights are loaded by the first call of `compute_log_probs`.
+
+    Args:
+        settings: the model of the profile.
+        device: "cpu" or "cuda".
+        folder: the checkpoint; None: found by its name in the model cache or the Hugging Face cache.
+        engine: "packed" computes inputs together, "reference" one at a time; see `lm.engine`.
+
+    Raises:
+        UserError: the checkpoint is missing or incomplete, or the device cannot compute with the settings.
+    """
+
+    def __init__(
+        self, settings: ModelSettings, device: str, *, folder: Path | None = None, engine: EngineName = "packed"
+    ) -> None:
+        self.device, self._engine_name = device, engine
+        self.found = find_model(settings.name, folder)
+        self.folder = self.found.folder
+        config = read_config(self.folder)
+        self.settings = choose_dtype(settings.model_copy(update={"name": self.found.name}), device)
+        self.positions = count_positions(config, self.settings)
+        """Longest input in tokens; None: the checkpoint names no limit."""
+        check_device(self.settings, device)
+        if engine == "packed":
+            find_backend(self.settings.attention)
+        self.tokenizer = load_tokenizer(self.folder, self.settings, config)
+        self._engine: Engine | None = None
+        self._tokens, self._splits = 0, list[int]()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return the hash of weights, config and tokenizer."""
+        return fingerprint_weights(self.folder)
+
+    def identify(self) -> dict[str, Any]:
+        """Return the fields of ``job.json``: fingerprint, the paper's hashes of metadata files, dtype and positions."""
+        positions = [self.settings.positions, self.settings.position_factor]
+        return {
+            "weights": self.fingerprint,
+            "metadata": fingerprint_metadata(self.folder),
+            "dtype": self.settings.dtype,
+            **({} if self.settings.positions == PUBLISHED else {"positions": positions}),
+        }
+
+    def check_length(self, tokens: int, field: str) -> None:
+        """Raise UserError if a field of the profile permits longer inputs than the model supports."""
+        if self.positions is not None and tokens > self.positions:
+            raise UserError(
+                f"{field} is {tokens} tokens, but {self.settings.name} reads at most {self.positions}",
+                f'lower {field} in the profile, or give the model more: positions = "extended" or "yarn" in [model]',
+            )
+
+    def compute_log_probs(self, inputs: Sequence[ScoringInput]) -> list[LogProbs]:
+        """Return the log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
+
+        The inputs of a call are computed together, so that last digits depend on all of them.
+
+        Raises:
+            UserError: the weights cannot be loaded or packed, an input is too long for the positions or the memory, or
+                a number is not finite.
+        """
+        if not inputs:
+            return []
+        if self._engine is None:
+            lm = load_model(
+                self.folder, self.settings, self.device, fingerprint=self.fingerprint, tokenizer=self.tokenizer
+            )
+            self._engine = make_engine(self._engine_name, lm, self.settings)
+        return self._engine.compute_log_probs(inputs)
+
+    @property
+    def tokens(self) -> int:
+        """Return the number of tokens that were computed so far."""
+        return self._tokens + (0 if self._engine is None else self._engine.tokens)
+
+    @property
+    def incidents(self) -> list[str]:
+        """Return what may have changed last digits: calls that were made smaller for lack of memory."""
+        splits = self._splits + ([] if self._engine is None else self._engine.splits)
+        return [f"memory was short: from here on at most {tokens} tokens a call" for tokens in dict.fromkeys(splits)]
+
+    def release(self) -> None:
+        """Free the memory of the weights, which the next call loads again."""
+        if self._engine is not None:
+            self._tokens, self._splits = self.tokens, self._splits + self._engine.splits
+            self._engine = None

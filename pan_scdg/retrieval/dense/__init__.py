@@ -1,1 +1,0 @@
-"""Dense search: the vectors of a corpus, and the exact best of them for each query."""

@@ -1,1 +1,0 @@
-"""Score texts through the store: document pairs, candidates of queries, baselines."""

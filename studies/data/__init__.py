@@ -1,1 +1,0 @@
-"""The data of the studies: manifests, splits and folds."""

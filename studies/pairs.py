@@ -1,0 +1,237 @@
+"""``pairs``: every method on every split of the PAN25 pairs (paper, Pair-Level Binary Classification).
+
+A method has one score per pair for every value of its parameter. On the training part of each split the parameter and
+the threshold are chosen; on the test part a pair is positive if its score is at least that threshold. The table has the
+median of each measure over the splits.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pan_scdg.evaluation.logistic import compute_probabilities
+from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
+from pan_scdg.profile import GainSettings, MethodSettings, Profile
+from pan_scdg.scdg.decision import Choice, choose_threshold
+from studies.results import MANIFEST, Flags, Floats, Numbers, PairScores, Result, Values, read_manifest, read_scores
+from studies.splits import Split, count_classes, read_splits
+from studies.tables import Cell, Row, Section, Table, check_output, write_report
+
+HEADINGS = dict(zip(PAIR_METRICS, ("Prec.", "Rec.", "F1", "FPR", "BAcc.", "MCC", "AUROC", "AP"), strict=True))
+"""The eight measures as the paper's table heads them."""
+NO_PARAMETER = 0.0
+"""Stands for the parameter of a method that has none."""
+BASELINES, OURS = "Baselines", "SCDG"
+
+
+class Method(NamedTuple):
+    """A row of a table of pairs."""
+
+    name: str
+    group: str
+    values: Sequence[Values]
+    """The numbers of all pairs."""
+    variants: Mapping[float, MethodSettings]
+    """The settings to choose from, by their parameter."""
+    published: float | None = None
+    """A threshold that is not chosen."""
+
+    def compute_scores(self, labels: Flags, training: Numbers) -> dict[float, Floats]:
+        """Return the scores of all pairs by parameter; only a logistic model reads labels and training pairs."""
+        values, own = [self.values[i] for i in training], labels[training].tolist()
+        return {p: compute_scores(settings.fit(values, own), self.values) for p, settings in self.variants.items()}
+
+    def choose(self, scores_by: Mapping[float, Floats], labels: Flags) -> Choice:
+        """Return the parameter and threshold that the training pairs give."""
+        if next(iter(self.variants.values())).official_threshold:
+            from pan_scdg.methods.cosine import choose_officially
+
+            return choose_officially(scores_by, labels, self.published)
+        return choose_threshold(scores_by, labels)
+
+
+def compute_scores(settings: MethodSettings, values: Sequence[Values]) -> Floats:
+    """Return the score of each pair, ``[pairs]``."""
+    weights = getattr(settings, "weights", None)
+    if settings.features and weights is not None:
+        return compute_probabilities(weights, [[pair[name] for name in settings.features] for pair in values])
+    return np.array([settings.compute_score(pair) for pair in values], dtype=np.float64)
+
+
+def name_method(profile: Profile) -> str:
+    """Return the paper's name of the method of a profile."""
+    if profile.need_decide().method == "gains":
+        return f"SCDG & {profile.need_model().name}"
+    if profile.alignment is not None:
+        return f"{profile.alignment.model} sentence alignment"
+    if profile.containment is not None:
+        return f"Max {profile.containment.n}-token-gram containment"
+    if profile.gram_logistic is not None:
+        return f"{profile.gram_logistic.n}-token-gram logistic"
+    if (cosine := profile.cosine or profile.vectors) is not None:
+        return f"{cosine.model} cosine"
+    if profile.prompt is not None:
+        return f"PlagBench {profile.prompt.shots}-shot ({'CoT' if profile.prompt.chain_of_thought else 'vanilla'})"
+    return "PAN12-style n-gram overlap" if profile.char_ngrams is not None else "BM25 pair score"
+
+
+def name_results(results: Sequence[Result]) -> list[str]:
+    """Return the names that the user gave, else the paper's, with the profile where two would be equal."""
+    names = [result.name or name_method(result.profile) for result in results]
+    return [
+        f"{name} ({result.profile.name})" if names.count(name) > 1 else name
+        for name, result in zip(names, results, strict=True)
+    ]
+
+
+def vary_gains(settings: GainSettings, aggregation: str, **fields: Any) -> GainSettings:
+    """Return settings of gains with another aggregation."""
+    own = {"aggregation": aggregation, "q": None, "w": None, "weights": None, "grid": None, **fields}
+    return settings.model_copy(update=own)
+
+
+def list_methods(results: Sequence[Result], scores: PairScores) -> list[Method]:
+    """Return the rows in the order of the results, those of SCDG last."""
+    baselines, ours = [], []
+    for name, result in zip(name_results(results), results, strict=True):
+        values, profile = scores.values[result.folder], result.profile
+        settings = profile.method_settings
+        if not isinstance(settings, GainSettings):
+            baselines.append(Method(name, BASELINES, values, settings.vary(), profile.need_decide().threshold))
+            continue
+        average, top = vary_gains(settings, "top", q=100.0), vary_gains(settings, "top")
+        ours.append(Method(f"{name}, Average", OURS, values, {NO_PARAMETER: average}))
+        ours.append(Method(f"{name}, Top-q", OURS, values, top.vary()))
+        if settings.aggregation != "top":
+            ours.append(Method(f"{name}, {settings.aggregation}", OURS, values, settings.vary()))
+    return [*baselines, *ours]
+
+
+class Outcome(NamedTuple):
+    """A method on a split."""
+
+    split: str
+    choice: Choice
+    """On the training part."""
+    measures: Mapping[str, float]
+    """`PAIR_METRICS` on the test part, nan where one is undefined."""
+
+    @property
+    def parameter(self) -> float | None:
+        """Return the chosen parameter, None for a method without one."""
+        return None if self.choice.parameter == NO_PARAMETER else self.choice.parameter
+
+
+def evaluate(method: Method, splits: Sequence[Split], scores: PairScores) -> list[Outcome]:
+    """Return the outcome of a method on each split; pairs without scores are in neither part."""
+    labels = scores.labels
+    fitted = any(settings.features for settings in method.variants.values())
+    scores_by: dict[float, Floats] = {}
+    outcomes = []
+    for split in splits:
+        training, test = scores.select(split.train), scores.select(split.test)
+        if fitted or not scores_by:
+            scores_by = method.compute_scores(labels, training)
+        choice = method.choose({parameter: of[training] for parameter, of in scores_by.items()}, labels[training])
+        measures = measure(labels[test], scores_by[choice.parameter][test], choice.threshold)
+        outcomes.append(Outcome(split.name, choice, measures))
+    return outcomes
+
+
+def measure(labels: Flags, scores: Floats, threshold: float) -> dict[str, float]:
+    """Return the eight measures; the correlation of decisions that are all equal is 0, as in the paper's table."""
+    measures = compute_pair_metrics(labels, scores, scores >= threshold)
+    if math.isnan(measures["mcc"]) and labels.any() and not labels.all():
+        measures["mcc"] = 0.0
+    return {name: measures[name] for name in PAIR_METRICS}
+
+
+def study_pairs(prepared: Path, results: Sequence[Result], splits: Path | None, output: Path, overwrite: bool) -> None:
+    """Write the report of the study on results of ``run`` on the folder ``pan25`` of ``prepared``, one a method."""
+    check_output(output, overwrite)
+    folder = prepared / "pan25"
+    manifest = read_manifest(folder / MANIFEST)
+    divisions = read_splits(splits or folder / "splits", manifest)
+    scores = read_scores(results, manifest)
+    methods = list_methods(results, scores)
+    rows = [(method, evaluate(method, divisions, scores)) for method in methods]
+    classes = Table("pairs", "Pairs that were scored", [count_classes(scores.pairs)])
+    tables = [classes, make_median_table(rows), make_choice_table(rows), make_split_table(rows)]
+    sections = [
+        Section("Results", tables=tables),
+        Section("Deviations from the paper", [*scores.describe_missing("PAN25"), *_list_choices(methods)]),
+    ]
+    sources = {"results": [result.describe() for result in results], "splits": [s.name for s in divisions]}
+    write_report(output, "Pair-level classification", sections, sources)
+
+
+def _list_choices(methods: Sequence[Method]) -> list[str]:
+    points = []
+    for method in methods:
+        settings = next(iter(method.variants.values()))
+        if settings.official_threshold:
+            searched = "100 values on [0, 1] by sensitivity + specificity on training"
+            points.append(f"{method.name}: {searched if method.published is None else 'the published threshold'}.")
+        elif len(method.variants) > 1:
+            values = ", ".join(f"{parameter:g}" for parameter in method.variants)
+            points.append(f"{method.name}: {settings.parameters[0]} is chosen from {values}.")
+    return [*points, "The MCC of decisions that are all equal is 0, as the paper's table has it."]
+
+
+Rows = Sequence[tuple[Method, Sequence[Outcome]]]
+
+
+def make_median_table(rows: Rows) -> Table:
+    """Return the paper's table: one method a row, the median of each measure over the splits where it is defined."""
+    cells: list[Row] = []
+    for method, outcomes in rows:
+        columns = {name: [outcome.measures[name] for outcome in outcomes] for name in PAIR_METRICS}
+        medians = {HEADINGS[name]: _compute_median(column) for name, column in columns.items()}
+        cells.append({"Method": method.name, **medians})
+    better = {heading: min if name == "fpr" else max for name, heading in HEADINGS.items()}
+    return Table("medians", "Medians over the test parts of all splits", cells, better, [m.group for m, _ in rows])
+
+
+def _compute_median(values: Sequence[float]) -> float:
+    defined = [value for value in values if not math.isnan(value)]
+    return float(np.median(defined)) if defined else math.nan
+
+
+def make_choice_table(rows: Rows) -> Table:
+    """Return the settings chosen on the training parts."""
+    cells: list[Row] = []
+    for method, outcomes in rows:
+        counted = sorted(Counter(o.parameter for o in outcomes if o.parameter is not None).items())
+        thresholds = [outcome.choice.threshold for outcome in outcomes]
+        cells.append(
+            {
+                "Method": method.name,
+                "Parameter (splits)": ", ".join(f"{p:g} ({count})" for p, count in counted) or None,
+                "Lowest threshold": min(thresholds),
+                "Median": float(np.median(thresholds)),
+                "Highest": max(thresholds),
+            }
+        )
+    return Table("choices", "Choices on the training parts", cells, groups=[m.group for m, _ in rows])
+
+
+def make_split_table(rows: Rows) -> Table:
+    """Return every method on every split."""
+    cells: list[Mapping[str, Cell]] = [
+        {
+            "Method": method.name,
+            "Split": outcome.split,
+            "Parameter": outcome.parameter,
+            "Threshold": outcome.choice.threshold,
+            "Training F1": outcome.choice.f1,
+            "Training accuracy": outcome.choice.accuracy,
+            **{HEADINGS[name]: value for name, value in outcome.measures.items()},
+        }
+        for method, outcomes in rows
+        for outcome in outcomes
+    ]
+    return Table("per-split", "Every method on every split", cells, on_page=False)

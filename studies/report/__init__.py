@@ -1,1 +1,0 @@
-"""The folder in which a study reports: its page and its tables."""

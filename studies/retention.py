@@ -1,0 +1,338 @@
+"""``retention``: gains as more of the source evidence is in the context (paper, Controlled Source-Evidence Retention).
+
+A result of ``run --keep-gains`` has the gain of every token of each target after each of its contexts. Their means over
+reused and over new tokens give the curves of the paper's figure, slopes resampled by pair, and a mixed model, all in
+nats per token, slopes per unit of retention. Where the paper leaves it open: one set of 1,000 draws of pairs from
+``default_rng(42)`` serves every level, content and slope, and the linear slope model is least squares with an intercept
+for each content. Every pair has the same levels, so that its fit to a resample is the mean over the drawn pairs of the
+slopes of each.
+
+The mixed model ``G = b0 + b1 Y + b2 r + b3 Y r + u_pair + e`` is fitted by maximum likelihood with statsmodels, first
+by L-BFGS as in the paper, then by the next of `OPTIMISERS`. The paper accepts finite numbers of L-BFGS with warnings of
+a singular covariance. Here they count as a failure, because there the library's limit is that of an infinite variance
+of the intercepts (its issue 10239). If all fail, the likeliest finite fit is taken, else least squares without
+intercepts of pairs. The optimiser and all warnings are part of the result; of a boundary the library warns whenever the
+variance of the intercepts is below 0.01, whatever the scale.
+"""
+
+import io
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.errors import UserError
+from pan_scdg.evaluation.report import Estimate
+from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples, find_interval
+from studies.contexts import LEVELS, Span
+from studies.results import GAINS, MANIFEST, Floats, Names, Result, read_lines, strip_name
+from studies.tables import Row, Section, Table, check_output, write_report
+
+REUSED, NEW, NEITHER = 1, 0, -1
+"""Y of a token: in an annotated span, in none, or on a boundary (or no piece of the text at all)."""
+CONTENT = {REUSED: "plagiarism", NEW: "new"}
+"""Names of the labels in results, in the order of the arrays."""
+OPTIMISERS = ("lbfgs", "bfgs", "cg", "powell")
+LEAST_SQUARES = "least squares"
+SLOPES = {
+    "new (b2)": ((0, 0, 1, 0), False),
+    "difference (b3)": ((0, 0, 0, 1), False),
+    "plagiarism (b2 + b3)": ((0, 0, 1, 1), True),
+}
+"""The weights of the coefficients in each slope, and whether its test is one-sided; b3 is the primary hypothesis."""
+MIN_P = 1e-4
+"""Smaller p-values are shown as below it."""
+STYLE = {"plagiarism": ("plagiarism-labelled content", "#b2182b", "o-"), "new": ("new content", "#2166ac", "s--")}
+"""Name, colour and marker with line of each content; they can be distinguished without colours."""
+FIGURE, PANEL_INCHES = "retention.svg", (3.4, 2.8)
+Labels = npt.NDArray[np.int8]
+Offsets = npt.NDArray[np.int64]
+
+
+def label_tokens(offsets: Offsets, selected: Span, reused: Iterable[Span]) -> Labels:
+    """Return the label of each token (paper, Eq. supp-retention-token-label), ``[n]``.
+
+    The first that covers at least half of a token's characters decides: the selected span, the other annotated spans,
+    the text outside of all. A token without characters, such as BOS, is neither. ``offsets`` are half-open intervals in
+    characters of the target, ``[n, 2]``; spans may overlap each other.
+    """
+    characters = int(offsets.max(initial=0))
+    starts, ends = offsets.T
+    in_selected = _mask([selected], characters)
+    in_others = _mask(reused, characters) & ~in_selected
+    size = ends - starts
+    covered, others = (_count_before(mask)[ends] - _count_before(mask)[starts] for mask in (in_selected, in_others))
+    new = size - covered - others
+    rules = [size == 0, 2 * covered >= size, 2 * others >= size, 2 * new >= size]
+    return np.select(rules, [NEITHER, REUSED, REUSED, NEW], NEITHER).astype(np.int8)
+
+
+def _mask(spans: Iterable[Span], characters: int) -> npt.NDArray[np.bool_]:
+    """Return True for each character in any of the spans, ``[characters]``."""
+    mask = np.zeros(characters, dtype=bool)
+    for start, end in spans:
+        mask[max(0, start) : max(0, end)] = True
+    return mask
+
+
+def _count_before(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return the number of True values before each place, ``[characters + 1]``."""
+    return np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
+
+
+def average_gains(folder: Path, contexts: Mapping[Names, Mapping[str, Any]]) -> tuple[Floats, dict[str, str]]:
+    """Return mean gains of reused and of new tokens, and why pairs are left out, by their ids.
+
+    As in the paper (Pair-Level Bootstrap Confidence Intervals), they are averaged over the seeds of each pair. A pair
+    of which a context was not scored, or whose target has no token of a content, is left out.
+
+    Args:
+        folder: a result with gains.
+        contexts: the records of the manifest by the names of target and context.
+
+    Returns:
+        ``[pairs, contents, levels]`` in nats per token, contents in the order of `CONTENT`.
+    """
+    means: dict[tuple[str, float, int], list[float]] = {}
+    lost: dict[str, str] = {}
+    for line in read_lines(folder / GAINS):
+        context = contexts.get((strip_name(line["suspicious"]), strip_name(line["source"])))
+        if context is None:
+            continue
+        gains, offsets = np.array(line["gains"], np.float64), np.array(line["offsets"], np.int64).reshape(-1, 2)
+        labels = label_tokens(offsets, context["selected"], context["reused"])
+        own = [gains[labels == label] for label in CONTENT]
+        if missing := [name for name, chosen in zip(CONTENT.values(), own) if not len(chosen)]:
+            lost[context["pair_id"]] = f"the target has no token of {missing[0]} content"
+        else:
+            key = context["pair_id"], context["retention"], context["seed"]
+            means[key] = [float(chosen.mean()) for chosen in own]
+    seeds = sorted({context["seed"] for context in contexts.values()})
+    pair_ids = list(dict.fromkeys(context["pair_id"] for context in contexts.values()))
+    for pair_id in pair_ids:
+        if any((pair_id, level, seed) not in means for level in LEVELS for seed in seeds):
+            lost.setdefault(pair_id, "a context has no gains")
+    kept = [pair_id for pair_id in pair_ids if pair_id not in lost]
+    if len(kept) < 2:
+        what = f"{len(lost)} of {len(pair_ids)} pairs have no gains of every context, which leaves too few"
+        raise UserError(what, "give a result of `run --keep-gains` on the folder retention", folder)
+    values = [[np.mean([means[i, level, seed] for seed in seeds], axis=0) for level in LEVELS] for i in kept]
+    return np.array(values).transpose(0, 2, 1), lost
+
+
+Curves = Mapping[str, Sequence[Estimate]]
+"""The mean gain at each level, by content: means of the bootstrap means and their 2.5th and 97.5th percentiles."""
+
+
+class MixedFit(NamedTuple):
+    """The slopes of the mixed model, and how they were fitted."""
+
+    slopes: Mapping[str, tuple[float, float, float]]
+    """Estimate, standard error and ``p`` of the Wald test, by the names of `SLOPES`."""
+    optimiser: str
+    """One of `OPTIMISERS`, or `LEAST_SQUARES`."""
+    warnings: Sequence[str]
+    """Warnings of the library and reasons of failures, in their order, each once."""
+
+
+class RetentionResults(NamedTuple):
+    """The results of one language model."""
+
+    pairs: int
+    curves: Curves
+    mixed: MixedFit
+    slopes: Mapping[str, Estimate | float]
+    """See `resample_slopes`."""
+
+
+def estimate_retention(gains: Floats) -> RetentionResults:
+    """Return the results of the mean gains ``[pairs, contents, levels]``."""
+    return RetentionResults(len(gains), estimate_curves(gains), fit_mixed(gains), resample_slopes(gains))
+
+
+def draw_weights(pairs: int) -> Floats:
+    """Return the share of each pair in each resample of as many pairs, ``[RESAMPLES, pairs]``."""
+    return np.concatenate(list(draw_resamples(pairs, RESAMPLES, SEED))) / pairs
+
+
+def estimate_curves(gains: Floats) -> Curves:
+    """Return the curves of both contents."""
+    means = np.einsum("bp,pcl->clb", draw_weights(len(gains)), gains)
+    return {content: [_summarise(values) for values in of] for content, of in zip(CONTENT.values(), means, strict=True)}
+
+
+def resample_slopes(gains: Floats) -> dict[str, Estimate | float]:
+    """Return bootstrap means and percentile intervals of the slopes, by the headings of the table."""
+    centred = np.array(LEVELS) - np.mean(LEVELS)
+    by_pair = gains @ centred / (centred @ centred)
+    plagiarism, new = (draw_weights(len(gains)) @ by_pair).T
+    slopes = {"Plagiarism slope": plagiarism, "New slope": new, "Difference": plagiarism - new}
+    positive = float(np.mean(plagiarism > 0))
+    return {**{name: _summarise(of) for name, of in slopes.items()}, "Pr(plagiarism slope > 0)": positive}
+
+
+def _summarise(values: Floats) -> Estimate:
+    return Estimate(float(values.mean()), *find_interval(values))
+
+
+def fit_mixed(gains: Floats) -> MixedFit:
+    """Fit the mixed model to the means of all pairs, of which there are at least two.
+
+    The first fit that converges, and not to a singular covariance, is taken, else the likeliest one.
+    """
+    from statsmodels.api import OLS
+    from statsmodels.regression.mixed_linear_model import MixedLM
+    from statsmodels.tools.sm_exceptions import SingularMatrixWarning
+
+    outcome, design = gains.ravel(), make_design(len(gains))
+    groups = np.arange(len(design)) // (len(CONTENT) * len(LEVELS))
+    best, likelihood, messages = (LEAST_SQUARES, OLS(outcome, design).fit()), -math.inf, list[str]()
+    for optimiser in OPTIMISERS:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                result = MixedLM(outcome, design, groups).fit(reml=False, method=optimiser)
+                finite = all(
+                    np.isfinite(of).all() for of in (result.fe_params, result.cov_params()[:4, :4], result.llf)
+                )
+                failure = "" if result.converged else "no convergence"
+                failure = failure if finite else "numbers that are not finite"
+            except (np.linalg.LinAlgError, ValueError, ZeroDivisionError) as e:
+                finite, failure = False, f"{type(e).__name__}: {e}"
+        if finite and any(issubclass(warning.category, SingularMatrixWarning) for warning in caught):
+            failure = "a singular covariance"
+        messages += [f"{optimiser}: {warning.category.__name__}: {warning.message}" for warning in caught]
+        if finite and (not failure or result.llf > likelihood):
+            best, likelihood = (optimiser, result), result.llf
+        if not failure:
+            break
+        messages.append(f"{optimiser} failed: {failure}")
+    return MixedFit(_test_slopes(best[1]), best[0], list(dict.fromkeys(messages)))
+
+
+def _test_slopes(result: Any) -> dict[str, tuple[float, float, float]]:
+    """Return estimate, standard error and p of each slope of a fit."""
+    from scipy.stats import norm
+
+    coefficients, covariance = np.asarray(result.params)[:4], np.asarray(result.cov_params())[:4, :4]
+    slopes = {}
+    for name, (weights, one_sided) in SLOPES.items():
+        value = float(np.dot(weights, coefficients))
+        error = math.sqrt(float(np.dot(weights, covariance @ np.array(weights))))
+        z = value / error if error > 0 else math.copysign(math.inf, value) if value else 0.0
+        slopes[name] = (value, error, float(norm.sf(z) if one_sided else 2 * norm.sf(abs(z))))
+    return slopes
+
+
+def make_design(pairs: int) -> Floats:
+    """Return the columns 1, Y, r and Y r, ``[pairs * contents * levels, 4]``."""
+    y, r = np.meshgrid([1.0, 0.0], LEVELS, indexing="ij")
+    rows = np.stack([np.ones(y.size), y.ravel(), r.ravel(), (y * r).ravel()], axis=1)
+    return np.tile(rows, (pairs, 1))
+
+
+def study_retention(prepared: Path, results: Sequence[Result], output: Path, overwrite: bool) -> None:
+    """Write the report of the study: tables with a row for each language model, and the figure.
+
+    The results are those of ``run --keep-gains`` on the folder ``retention`` of ``prepared``.
+    """
+    check_output(output, overwrite)
+    records = read_lines(prepared / "retention" / MANIFEST)
+    contexts = {(strip_name(record["susp_file"]), strip_name(record["src_file"])): record for record in records}
+    names = [result.name or result.profile.need_model().name for result in results]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"two results have the name {doubled[0]!r}", "give names: NAME=FOLDER")
+    means = {name: average_gains(result.folder, contexts) for name, result in zip(names, results, strict=True)}
+    models = {name: estimate_retention(gains) for name, (gains, _) in means.items()}
+    figure = draw({name: of.curves for name, of in models.items()})
+    deviations = [
+        "Spans of every truth file of a suspicious document count as reused.",
+        "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
+        *(
+            f"{name}, {pair_id} is left out: {why}."
+            for name, (_, lost) in means.items()
+            for pair_id, why in lost.items()
+        ),
+    ]
+    sections = [
+        Section("Results", list_fits(models), make_tables(models), [FIGURE]),
+        Section("Deviations from the paper", deviations),
+    ]
+    sources = {"results": [result.describe() for result in results]}
+    write_report(output, "Controlled retention of source evidence", sections, sources, {FIGURE: figure})
+
+
+Models = Mapping[str, RetentionResults]
+"""Results by the name of the model."""
+
+
+def list_fits(models: Models) -> list[str]:
+    """Return lines on how each mixed model was fitted, with all warnings of the library."""
+    return [
+        f"{name}, mixed model: {line}"
+        for name, of in models.items()
+        for line in (
+            f"{of.pairs * len(CONTENT) * len(LEVELS)} observations of {of.pairs} pairs",
+            f"optimiser {of.mixed.optimiser}",
+            *of.mixed.warnings,
+        )
+    ]
+
+
+def make_tables(models: Models) -> list[Table]:
+    """Return the two tables of the paper, and the figure in numbers."""
+    mixed: list[Row] = []
+    slopes: list[Row] = []
+    points: list[Row] = []
+    for name, of in models.items():
+        for slope, (value, error, p) in of.mixed.slopes.items():
+            test = "one-sided" if SLOPES[slope][1] else "two-sided"
+            shown = f"{p:.4f}" if p >= MIN_P else f"<{MIN_P:.4f}"
+            mixed.append({"Model": name, "Slope": slope, "Estimate": value, "SE": error, "p": shown, "Test": test})
+        slopes.append({"Model": name, **of.slopes})
+        points += [
+            {"Model": name, "Content": content, "Retention": level, "Pairs": of.pairs, "Gain": gain}
+            for content, curve in of.curves.items()
+            for level, gain in zip(LEVELS, curve, strict=True)
+        ]
+    unit = "in nats per token per unit of retention"
+    resampled = f"Slopes over {RESAMPLES} resamples of pairs: mean and 95 % interval, {unit}"
+    return [
+        Table("retention-mixed-model", f"Maximum-likelihood estimates of the mixed model, {unit} (Wald tests)", mixed),
+        Table("retention-slopes", resampled, slopes),
+        Table("retention-curves", "Mean gain: mean of the resamples and 95 % interval, in nats per token", points),
+    ]
+
+
+def draw(models: Mapping[str, Curves]) -> str:
+    """Draw mean gain over retained evidence with 95 % intervals, a panel for each model; return an SVG.
+
+    The same curves give the same bytes: nothing of the user's settings, of the day or of the machine is in the file.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"svg.hashsalt": "pan_scdg", "font.family": ["DejaVu Sans"], "font.size": 9.0})
+        figure = Figure(figsize=(PANEL_INCHES[0] * len(models), PANEL_INCHES[1]), layout="constrained")
+        FigureCanvasAgg(figure)
+        panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
+        for axes, (name, curves) in zip(panels, models.items()):
+            axes.axhline(0, color="0.8", linewidth=0.8, zorder=0)
+            for content, (label, colour, line) in STYLE.items():
+                values, low, high = zip(*curves[content])
+                # the mean of the resamples lies within their percentiles but for rounding
+                errors = np.maximum(0, [np.subtract(values, low), np.subtract(high, values)])
+                axes.errorbar(LEVELS, values, errors, fmt=line, color=colour, label=label, markersize=4, capsize=2)
+            axes.set(title=name.replace("$", r"\$"), xlabel="retained source evidence", xticks=LEVELS)
+        panels[0].set_ylabel("mean gain (nats per token)")
+        panels[0].legend(frameon=False, loc="upper left")
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        return buffer.getvalue()

@@ -1,1 +1,0 @@
-"""The study of evidence retention: gains as evidence is taken out of the context."""

@@ -1,0 +1,410 @@
+"""``retrieval``: first stages on the PAN26 data, before and after reranking (paper, PAN26 full-corpus retrieval).
+
+Each row is a result of ``run`` or a TREC run. Rows whose candidates have gains are reranked by one configuration, which
+is chosen on the development folds of one row, evaluated on the hold-out, and applied unchanged to the others.
+
+Nine features of the gains, three numbers N of candidates and four weights are 108 configurations. The paper names the
+four upper-tail features only; the other five are ours: the statistics of gains that it speaks of elsewhere (mean,
+median, positive-gain rate), the mean of the positive gains and the standard deviation. It also leaves open the order
+after the first N candidates: here scores are normalised over these N, and the others keep their coarse order.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pan_scdg.errors import UserError
+from pan_scdg.evaluation.report import Estimate
+from pan_scdg.evaluation.resampling import SWAPS, run_randomisation_test
+from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, compute_per_query
+from pan_scdg.jobs.result import require_job
+from pan_scdg.notices import Notices
+from pan_scdg.pan.runs import find_run, format_run, open_gzip_text, read_run
+from pan_scdg.pan.source_retrieval import read_qrels, read_queries
+from pan_scdg.scdg.decision import rerank
+from studies.results import CANDIDATES, read_lines, split_name
+from studies.splits import QueryFold, read_folds
+from studies.tables import Row, Section, Table, check_output, write_report
+
+FEATURES = {
+    "top-1%": "top_1",
+    "top-2%": "top_2",
+    "top-5%": "top_5",
+    "top-10%": "top_10",
+    "mean": "mean",
+    "median": "median",
+    "positive-gain-rate": "positive_gain_rate",
+    "positive-mean": "positive_mean",
+    "deviation": "deviation",
+}
+"""The features, and their fields in the scores of a result of retrieval."""
+DEPTHS, WEIGHTS = (100, 500, 1000), (0.25, 0.5, 0.75, 1.0)
+METRICS = tuple(name for name in RETRIEVAL_METRICS if name != TIRA)
+"""Columns of the paper's table; RR is its MRR, AP its MAP."""
+HEADINGS = {metric: {"RR": "MRR", "AP": "MAP"}.get(metric, metric) for metric in METRICS}
+HEADLINES = ("nDCG@10", "AP")
+"""Measures whose differences are on the page."""
+Gains = Mapping[tuple[str, str], Mapping[str, float]]
+"""The fields of scored candidates, by query and document."""
+
+
+class Ranking(NamedTuple):
+    """A row of the study as it was given; of a TREC run, ``gains`` and ``job`` are empty."""
+
+    name: str
+    path: Path
+    coarse: Mapping[str, Mapping[str, float]]
+    """The coarse score of each candidate by query, the best first."""
+    gains: Gains
+    """The gains that the result itself has."""
+    final: Run
+    job: Mapping[str, Any]
+
+
+class Candidates(NamedTuple):
+    """The coarse scores of one query, the best first, and the fields of the first; the others keep their places."""
+
+    coarse: Mapping[str, float]
+    gains: Sequence[Mapping[str, float]]
+
+
+class Configuration(NamedTuple):
+    """A feature of `FEATURES`, the number of candidates that are reordered by it (N), and its weight."""
+
+    feature: str
+    depth: int
+    weight: float
+
+    def __str__(self) -> str:
+        """Return the configuration in words."""
+        return f"{self.feature}, N = {self.depth}, weight {self.weight:g}"
+
+
+PAPER = Configuration("top-2%", 1000, 0.75)
+"""The paper's choice on its development folds."""
+
+
+class GridRow(NamedTuple):
+    """Means over the development queries: nDCG@10 with gains 2^grade - 1, R@10 and R@100."""
+
+    configuration: Configuration
+    ndcg: float
+    recall: float
+    deep_recall: float
+
+
+class Difference(NamedTuple):
+    """A mean difference over queries with a 95 % bootstrap interval, and p of a paired randomisation test."""
+
+    mean: Estimate
+    p_value: float
+
+
+class RetrievalRow(NamedTuple):
+    """The means of a row over all judged queries by measure, and the differences from the row above, if any."""
+
+    name: str
+    metrics: Mapping[str, float]
+    above: Mapping[str, Difference]
+
+
+class Frozen(NamedTuple):
+    """The grid on the development queries, the best first, and coarse and reranked row there and on the hold-out."""
+
+    searched_on: str
+    grid: Sequence[GridRow]
+    development: Sequence[RetrievalRow]
+    holdout: Sequence[RetrievalRow]
+
+    @property
+    def chosen(self) -> Configuration:
+        """Return the best configuration."""
+        return self.grid[0].configuration
+
+
+def read_ranking(argument: str) -> Ranking:
+    """Return the row ``[NAME=]PATH`` of a result of ``run`` or of a TREC run, or raise UserError."""
+    name, path = split_name(argument)
+    run = read_run(find_run(path))
+    if not (path / CANDIDATES).exists():
+        coarse = {query: dict(sorted(of, key=lambda scored: (-scored[1], scored[0]))) for query, of in run.items()}
+        return Ranking(name or path.name.partition(".")[0], path, coarse, {}, run, {})
+    job = require_job(path, "retrieval")
+    lines = sorted(read_lines(path / CANDIDATES), key=lambda line: line["coarse_rank"])
+    by_query: dict[str, dict[str, float]] = {query: {} for query in run}
+    for line in lines:
+        by_query.setdefault(line["query"], {})[line["document"]] = line["coarse"]
+    gains = {(line["query"], line["document"]): line for line in lines if "mean" in line}
+    return Ranking(name or job["profile"]["name"], path, by_query, gains, run, job)
+
+
+def pool_gains(rankings: Sequence[Ranking]) -> Gains:
+    """Return the gains of all results, or raise UserError if they are of different models."""
+    scored = [ranking for ranking in rankings if ranking.gains]
+    for ranking in scored:
+        if ranking.job["models"].get("language_model") != scored[0].job["models"].get("language_model"):
+            what = f"has gains of another language model than {scored[0].path}"
+            raise UserError(what, "give results of one model", ranking.path)
+    return {key: line for ranking in reversed(scored) for key, line in ranking.gains.items()}
+
+
+def make_candidates(ranking: Ranking, gains: Gains) -> dict[str, Candidates]:
+    """Return the candidates of each query, with gains up to the first one without; there must be one."""
+    candidates = {}
+    for query, coarse in ranking.coarse.items():
+        scored = [gains.get((query, doc_id)) for doc_id in coarse]
+        count = scored.index(None) if None in scored else len(scored)
+        if scored and not count:
+            what = f"the first candidate of the query {query!r} in {ranking.name} has no gains"
+            raise UserError(what, "score the missing candidates: see `rest` in docs/studies.md", ranking.path)
+        candidates[query] = Candidates(coarse, [line for line in scored[:count] if line is not None])
+    return candidates
+
+
+def write_rest(argument: str, scored: Sequence[str], output: Path) -> int:
+    """Write a TREC run of the candidates of a row that have gains in none of the results; return their number.
+
+    ``run --candidates`` scores them, so that what two rows have in common is scored once.
+    """
+    ranking, gains = read_ranking(argument), pool_gains([read_ranking(other) for other in scored])
+    rest = {q: [doc_id for doc_id in coarse if (q, doc_id) not in gains] for q, coarse in ranking.coarse.items()}
+    write_run(output, rest)
+    return sum(map(len, rest.values()))
+
+
+def write_run(path: Path, orders: Mapping[str, Sequence[str]]) -> None:
+    """Write a TREC run, compressed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open_gzip_text(path) as file:
+        for query in sorted(orders):
+            file.writelines(format_run(query, orders[query], "pan-scdg"))
+
+
+def make_run(orders: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, float]]]:
+    """Return documents with whole scores down to 1, so that every evaluator keeps this order."""
+    return {query: [(doc_id, float(len(of) - i)) for i, doc_id in enumerate(of)] for query, of in orders.items()}
+
+
+def rerank_by(candidates: Mapping[str, Candidates], chosen: Configuration) -> dict[str, list[str]]:
+    """Return all documents of each query in the order of one configuration."""
+    return {query: _rerank(of, chosen) for query, of in candidates.items()}
+
+
+def _rerank(candidates: Candidates, chosen: Configuration) -> list[str]:
+    n, field = min(chosen.depth, len(candidates.gains)), FEATURES[chosen.feature]
+    doc_ids = list(candidates.coarse)
+    coarse = list(candidates.coarse.values())[:n]
+    order = rerank(doc_ids[:n], coarse, [line[field] for line in candidates.gains[:n]], chosen.weight)
+    return [*(doc_id for doc_id, _ in order), *doc_ids[n:]]
+
+
+def list_configurations() -> list[Configuration]:
+    """Return the whole grid, the cheaper first: fewer candidates, smaller weight, then the order of `FEATURES`."""
+    return [Configuration(f, depth, weight) for depth in DEPTHS for weight in WEIGHTS for f in FEATURES]
+
+
+def search_grid(qrels: Qrels, candidates: Mapping[str, Candidates]) -> list[GridRow]:
+    """Return every configuration, the best first: by nDCG@10, R@10, R@100, then the order of `list_configurations`.
+
+    Means are over the queries of ``qrels``; a query without candidates or without a relevant document counts 0.
+    """
+    rows = []
+    for chosen in list_configurations():
+        values = [_measure(qrels[q], _rerank(candidates[q], chosen) if q in candidates else []) for q in qrels]
+        # correctly rounded sums: whether two configurations tie must not depend on the order of the queries
+        rows.append(GridRow(chosen, *(math.fsum(column) / len(values) for column in zip(*values))))
+    return sorted(rows, key=lambda row: row[1:], reverse=True)
+
+
+def _measure(grades: Mapping[str, int], order: Sequence[str]) -> tuple[float, float, float]:
+    """Return nDCG@10, R@10 and R@100 of one query."""
+    gains = {doc_id: 2.0**grade - 1 for doc_id, grade in grades.items() if grade > 0}
+    if not gains:
+        return 0.0, 0.0, 0.0
+    found = [gains.get(doc_id, 0.0) for doc_id in order[:100]]
+    ideal = _discount(sorted(gains.values(), reverse=True))
+    recall, deep_recall = (sum(gain > 0 for gain in found[:cut]) / len(gains) for cut in (10, 100))
+    return _discount(found) / ideal, recall, deep_recall
+
+
+def _discount(gains: Sequence[float]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains[:10], 1))
+
+
+def choose_configuration(
+    name: str, qrels: Qrels, candidates: Mapping[str, Candidates], folds: Mapping[str, QueryFold]
+) -> Frozen:
+    """Search the grid on the development folds, and evaluate the best configuration there and on the hold-out."""
+    parts = {role: {q: of for q, of in qrels.items() if folds[q].role == role} for role in ("development", "holdout")}
+    if min(map(len, parts.values())) < 2:
+        raise UserError("the development or the holdout folds have fewer than two judged queries", "give more queries")
+    grid = search_grid(parts["development"], candidates)
+    coarse = make_run({query: list(of.coarse) for query, of in candidates.items()})
+    both = [("coarse", coarse), ("reranked", make_run(rerank_by(candidates, grid[0].configuration)))]
+    return Frozen(name, grid, *(compare_rows(judged, both) for judged in parts.values()))
+
+
+def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int = SWAPS) -> list[RetrievalRow]:
+    """Evaluate every run on all queries of ``qrels``, and compare it with the run before; missing queries count 0."""
+    if len(qrels) < 2:
+        raise UserError(f"{len(qrels)} judged queries are too few to compare rankings", "give qrels of more queries")
+    rows: list[RetrievalRow] = []
+    former: Mapping[str, Mapping[str, float]] = {}
+    for name, run in runs:
+        values = {metric: of for metric, of in compute_per_query(qrels, run).items() if metric in METRICS}
+        # correctly rounded sums: no figure may depend on the order of the files
+        means = {metric: math.fsum(of.values()) / len(of) for metric, of in values.items()}
+        differences = {m: {query: values[m][query] - of[query] for query in of} for m, of in former.items()}
+        intervals = bootstrap_queries(differences)
+        above = {}
+        for metric, of in differences.items():
+            column = np.array([of[query] for query in sorted(of)])
+            mean = Estimate(math.fsum(column) / len(column), *intervals[metric])
+            above[metric] = Difference(mean, run_randomisation_test(column, resamples=resamples))
+        rows.append(RetrievalRow(name, means, above))
+        former = values
+    return rows
+
+
+def study_retrieval(
+    data: Path,
+    folds_file: Path,
+    rows: Sequence[str],
+    more_gains: Sequence[str],
+    reranked: Sequence[str],
+    search_on: str | None,
+    output: Path,
+    overwrite: bool,
+) -> None:
+    """Write the report of the study on ``rows``, each ``[NAME=]PATH`` of a result or a TREC run.
+
+    Rows whose own result has gains are reranked, and those of the names ``reranked``, for which ``more_gains`` are
+    results that only add gains. The grid is searched on the row ``search_on``; None: the first that is reranked.
+    """
+    check_output(output, overwrite)
+    qrels = read_qrels(data / "qrels.txt")
+    queries = {query.query_id for query in read_queries(data, Notices())}
+    if unknown := sorted(qrels.keys() - queries):
+        raise UserError(f"the query {unknown[0]!r} is judged, but not in the data", "give the qrels of this data", data)
+    folds = read_folds(folds_file, queries)
+    rankings = [read_ranking(row) for row in rows]
+    names = [ranking.name for ranking in rankings]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"two rows are named {doubled[0]!r}", "give names: NAME=PATH")
+    wanted = {*reranked, *([search_on] if search_on else [])}
+    if unknown := sorted(wanted - {*names}):
+        raise UserError(f"unknown row {unknown[0]!r}", f"choose one of {', '.join(names)}")
+    gains = pool_gains([*rankings, *(read_ranking(argument) for argument in more_gains)])
+    candidates = {of.name: make_candidates(of, gains) for of in rankings if of.gains or of.name in wanted}
+    frozen = None
+    if candidates:
+        name = search_on or next(iter(candidates))
+        frozen = choose_configuration(name, qrels, candidates[name], folds)
+    runs = dict(list_runs(rankings, candidates, frozen))
+    compared = compare_rows(qrels, list(runs.items()))
+    against = (
+        "Against the row above: difference of means with a 95 % bootstrap interval over queries, and p of a two-sided "
+        "paired randomisation test, not corrected for the number of rows"
+    )
+    tables = [
+        make_row_table("rows", f"All rows, means over {len(qrels)} queries", compared),
+        make_difference_table("differences", against, compared),
+        make_difference_table("differences-all", "Differences in all measures", compared, METRICS, on_page=False),
+    ]
+    sections = [Section("All rows", tables=tables)]
+    if frozen is not None:
+        sections.append(_make_choice_section(frozen))
+    sections.append(Section("Deviations from the paper", list(_list_deviations(rankings, candidates, frozen))))
+    jobs = [{"row": of.name, **{key: value for key, value in of.job.items() if key != "files"}} for of in rankings]
+    write_report(output, "Retrieval of sources, before and after SCDG", sections, {"results": jobs})
+    for number, (name, run) in enumerate(runs.items(), 1):
+        slug = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
+        orders = {query: [doc_id for doc_id, _ in of] for query, of in run.items()}
+        write_run(output / "runs" / f"{number:02d}-{slug}.txt.gz", orders)
+
+
+def list_runs(
+    rankings: Sequence[Ranking], candidates: Mapping[str, Mapping[str, Candidates]], frozen: Frozen | None
+) -> Iterator[tuple[str, Run]]:
+    """Yield the run of each row and, below it, the reranked ones.
+
+    Candidates are reranked by the chosen configuration; by the paper's, if that is another; and as the result itself
+    has them, if that is neither.
+    """
+    for ranking in rankings:
+        name, own = ranking.name, candidates.get(ranking.name)
+        if frozen is None or own is None:
+            yield name, ranking.final
+            continue
+        orders = {name: {query: list(of.coarse) for query, of in own.items()}}
+        orders[f"{name} + SCDG"] = rerank_by(own, frozen.chosen)
+        if frozen.chosen != PAPER:
+            orders[f"{name} + SCDG, paper's configuration"] = rerank_by(own, PAPER)
+        final = {query: [doc_id for doc_id, _ in of] for query, of in ranking.final.items()}
+        if ranking.gains and final not in orders.values():
+            orders[f"{name} + SCDG as the profile has it"] = final
+        yield from ((title, make_run(of)) for title, of in orders.items())
+
+
+def _make_choice_section(frozen: Frozen) -> Section:
+    text = (
+        f"{len(frozen.grid)} configurations were compared on the development queries, with the candidates of "
+        f"{frozen.searched_on}, by nDCG@10, then R@10, then R@100. Chosen for all rows: {frozen.chosen}."
+    )
+    columns = ("Place", "Feature", "N", "Weight", "nDCG@10", "R@10", "R@100")
+    grid: list[Row] = [
+        dict(zip(columns, (place, *row.configuration, *row[1:]), strict=True))
+        for place, row in enumerate(frozen.grid, 1)
+    ]
+    groups = ["development"] * len(frozen.development) + ["hold-out"] * len(frozen.holdout)
+    both, caption = [*frozen.development, *frozen.holdout], f"{frozen.searched_on} on development and held-out queries"
+    tables = [
+        make_row_table("folds", caption, both, groups),
+        make_difference_table("folds-holdout", "On the hold-out, against the row above", frozen.holdout),
+        Table("grid", "The grid on the development queries", grid, on_page=False),
+    ]
+    return Section("Choice of the configuration", [text], tables=tables)
+
+
+def _list_deviations(
+    rankings: Sequence[Ranking], candidates: Mapping[str, Mapping[str, Candidates]], frozen: Frozen | None
+) -> Iterator[str]:
+    if others := [ranking.name for ranking in rankings if not ranking.job]:
+        yield f"Runs from elsewhere: {', '.join(others)}. Equal scores are in the order of trec_eval."
+    if frozen is None:
+        return
+    yield "The paper names four of nine features, the upper tails; the others are ours."
+    yield (
+        "The paper does not say on which first stage it searched, only that the stronger ones were not searched "
+        f"again: here it is {frozen.searched_on}. Candidates after the first N keep their coarse order."
+    )
+    for name, by_query in candidates.items():
+        if partly := [len(of.gains) for of in by_query.values() if len(of.gains) < len(of.coarse)]:
+            yield f"{name}: candidates after the first {min(partly)} to {max(partly)} have no gains and stay."
+    if frozen.chosen != PAPER:
+        yield f"The paper's configuration, {PAPER}, has rows of its own."
+
+
+def make_row_table(name: str, caption: str, rows: Sequence[RetrievalRow], groups: Sequence[str] = ()) -> Table:
+    """Return every row with all measures; ``groups`` are headings, one per row."""
+    cells: list[Row] = [{"Row": row.name, **{HEADINGS[m]: row.metrics[m] for m in METRICS}} for row in rows]
+    return Table(name, caption, cells, dict.fromkeys(HEADINGS.values(), max), groups)
+
+
+def make_difference_table(
+    name: str, caption: str, rows: Sequence[RetrievalRow], metrics: Sequence[str] = HEADLINES, on_page: bool = True
+) -> Table:
+    """Return the differences from the row above, one line per row."""
+    lines: list[Row] = []
+    for row in rows:
+        line: dict[str, Any] = {"Row": row.name}
+        for metric in metrics:
+            of = row.above.get(metric)
+            line[f"{HEADINGS[metric]}, difference"] = None if of is None else of.mean
+            line[f"{HEADINGS[metric]}, p"] = None if of is None else of.p_value
+        lines.append(line)
+    return Table(name, caption, lines, on_page=on_page)

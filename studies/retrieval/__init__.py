@@ -1,1 +1,0 @@
-"""The study of source retrieval: first stages before and after reranking."""

@@ -1,0 +1,255 @@
+"""Passages of two texts: where they begin and end, and what is none."""
+
+import random
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.align import passages
+from pan_scdg.align.locator import MIN_PARAGRAPH_LENGTH, MIN_PARAGRAPHS, average_sentences, match_paragraphs
+from pan_scdg.align.passages import Alignment, Evidence, find_counterparts
+from pan_scdg.align.units import prepare_text
+from pan_scdg.align.vectors import EncodedText
+from pan_scdg.records import Passage
+
+
+def find_evidence(target: str, source: str, encode: Callable[[str], EncodedText] | None = None) -> list[Evidence]:
+    paragraphs = [] if encode is None else match_paragraphs(target, source, encode)
+    return Alignment(prepare_text(target), prepare_text(source)).find_evidence(paragraphs)
+
+
+def align_texts(target: str, source: str, encode: Callable[[str], EncodedText] | None = None) -> list[Passage]:
+    return [evidence.passage for evidence in find_evidence(target, source, encode)]
+
+
+SYLLABLES = ("ba", "re", "mo", "ti", "lu", "san", "dor", "vel", "kip", "fen", "gur", "hal")
+
+
+def make_sentences(count: int, seed: int) -> list[str]:
+    """Sentences of made-up words; two seeds have hardly a word in common."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choices(SYLLABLES, k=4)) for _ in range(400)]
+    return [" ".join(rng.choices(words, k=rng.randint(8, 18))).capitalize() + "." for _ in range(count)]
+
+
+def cut(text: str, passage: Passage, source: bool = False) -> str:
+    start, length = passage[2:4] if source else passage[:2]
+    return text[start : start + length]
+
+
+@given(st.integers(4, 12), st.integers(0, 20), st.integers(0, 20), st.sampled_from([" ", "\n", "\r\n\r\n", " \t "]))
+@settings(max_examples=30, deadline=None)
+def test_a_copied_passage_is_found_with_exact_ends(count: int, place: int, source_place: int, between: str) -> None:
+    copied = between.join(make_sentences(count, 1))
+    target, source = make_sentences(20, 2), make_sentences(20, 3)
+    target.insert(place, copied)
+    source.insert(source_place, copied)
+    texts = between.join(target), between.join(source)
+    (found,) = align_texts(*texts)
+    assert cut(texts[0], found) == cut(texts[1], found, source=True) == copied.rstrip(".")
+
+
+def test_a_copy_in_the_middle_of_sentences() -> None:
+    copied = " ".join(make_sentences(6, 1))[20:-20].strip()
+    target, source = (" ".join(make_sentences(9, seed)) for seed in (2, 3))
+    texts = f"{target[:200]} {copied} {target[200:]}", f"{source[:300]} {copied} {source[300:]}"
+    (found,) = align_texts(*texts)
+    assert copied in cut(texts[0], found)
+    assert found.this_length - len(copied) < 30  # parts of words at both cuts
+
+
+def shuffle_words(sentence: str, seed: int) -> str:
+    """The sentence with neighbouring words exchanged and every seventh word replaced."""
+    words = sentence.rstrip(".").split()
+    for i in range(0, len(words) - 1, 2):
+        words[i], words[i + 1] = words[i + 1], words[i]
+    return " ".join("other" if i % 7 == seed % 7 else word for i, word in enumerate(words)) + "."
+
+
+def test_a_reworded_passage_is_found_by_its_sentences() -> None:
+    original = make_sentences(8, 1)
+    reworded = [shuffle_words(sentence, i) for i, sentence in enumerate(original)]
+    before, around = make_sentences(15, 2), make_sentences(15, 3)
+    target = " ".join([*before[:5], *reworded, *before[5:]])
+    source = " ".join([*around[:9], *original, *around[9:]])
+    (found,) = align_texts(target, source)
+    assert cut(target, found) == " ".join(reworded)
+    assert cut(source, found, source=True) == " ".join(original)
+
+
+def test_passages_from_two_places_stay_two() -> None:
+    first, second = make_sentences(6, 1), make_sentences(6, 4)
+    target = " ".join([*make_sentences(5, 2), *first, *make_sentences(9, 5), *second])
+    source = " ".join([*second, *make_sentences(12, 3), *first])
+    found = align_texts(target, source)
+    assert [cut(target, p) for p in found] == [" ".join(part).rstrip(".") for part in (first, second)]
+
+
+def test_a_summary_is_one_passage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passages, "GAP", 2)
+    original = make_sentences(41, 1)
+    summary = [shuffle_words(original[i], i) for i in range(0, 41, 5)]
+    target = " ".join([*make_sentences(10, 2), *summary, *make_sentences(10, 3)])
+    (found,) = align_texts(target, " ".join(original))
+    assert cut(target, found) == " ".join(summary)
+    assert found.source_length > 3 * found.this_length
+
+
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        ("", ""),
+        ("A text.", ""),
+        ("", "A text."),
+        ("...", "---\n\n---"),
+        ("word " * 3000, "word " * 3000),
+        ("Same short sentence. " * 2000, "Same short sentence. " * 2000),
+        ("\ud800 lone \udfff", "\x00\x1b"),
+        ("語" * 500, "語" * 500),
+    ],
+)
+def test_odd_texts(target: str, source: str) -> None:
+    for found in align_texts(target, source):
+        assert found.this_length
+        assert found.source_length
+        assert found.this_offset + found.this_length <= len(target)
+        assert found.source_offset + found.source_length <= len(source)
+
+
+def test_unrelated_texts_have_no_passage() -> None:
+    for seed in range(0, 40, 2):
+        target, source = (" ".join(make_sentences(40, seed + i + 100)) for i in (0, 1))
+        assert align_texts(target, source) == []
+
+
+free_text = st.lists(st.sampled_from([*make_sentences(6, 1), "\n\n", "one two", "-\n", "\u00ad", "ａ"]), max_size=30)
+
+
+@given(free_text, free_text)
+@settings(max_examples=60, deadline=None)
+def test_passages_are_in_order_and_never_overlap(target: list[str], source: list[str]) -> None:
+    found = align_texts(" ".join(target), " ".join(source))
+    for first, second in zip(found, found[1:]):
+        assert first.this_offset + first.this_length <= second.this_offset
+
+
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        lambda text: text.replace("a", "а").replace("o", "о"),  # Cyrillic
+        lambda text: text.replace("er", "e\u00adr").replace("ol", "o\u200bl"),
+        lambda text: text.upper(),
+        lambda text: text.replace("german", "ger-\n    man"),
+    ],
+    ids=["lookalikes", "invisible", "case", "hyphenation"],
+)
+def test_disguised_copies_are_found_at_the_original_offsets(disguise: "type[str]") -> None:
+    copied = (
+        "The woman who mends the nets of the old harbour told us that the german collectors had come for the salt, "
+        "not for the herring, and that a longer tolerance for manual labour would have saved the humane old order."
+    )
+    target, source = (" ".join(make_sentences(9, seed)) for seed in (2, 3))
+    hidden = disguise(copied)
+    texts = f"{target} {hidden} {target[::-1]}", f"{source} {copied} {source[::-1]}"
+    (found,) = align_texts(*texts)
+    assert cut(texts[0], found) == hidden.rstrip(".")
+    assert cut(texts[1], found, source=True) == copied.rstrip(".")
+
+
+def encode_marks(text: str) -> EncodedText:
+    """A direction for each sentence: the mark ``#n`` of its paragraph names it; without one, the paragraph's own."""
+    prepared = prepare_text(text)
+    vectors = np.zeros((len(prepared.units), 300), np.float32)
+    for i, start in enumerate(prepared.spans[:, 0].tolist()):
+        paragraph = re.split(r"\n\s*\n", text[:start])[-1] + re.split(r"\r?\n\s*\n", text[start:])[0]
+        mark = paragraph.partition("#")[2][:2]
+        vectors[i, int(mark) if mark else 100 + sum(map(ord, paragraph)) % 200] = 1
+    return EncodedText(prepared, vectors)
+
+
+def test_rewritten_paragraphs_are_matched_and_joined_only_where_both_sides_adjoin() -> None:
+    def paragraphs(marks: list[str], seed: int) -> list[str]:
+        return [f"{mark} {' '.join(make_sentences(3, seed + i))}" for i, mark in enumerate(marks)]
+
+    target = paragraphs(["", "#01", "#02", "#03", "", "#07", ""], 10)
+    source = paragraphs(["#03", "", "#01", "#02", "", "#07", "#07"], 50)
+    texts = "\n\n".join(target), "\r\n \r\n".join(source)
+    found = align_texts(*texts, encode_marks)
+    assert [cut(texts[0], p) for p in found] == ["\n\n".join(target[1:3]), target[3]]
+    assert [cut(texts[1], p, source=True) for p in found] == ["\r\n \r\n".join(source[2:4]), source[0]]
+    assert align_texts("\n\n".join(target[:4]), texts[1], encode_marks) == []
+
+
+def test_a_paragraph_has_the_mean_direction_of_its_sentences() -> None:
+    paragraphs, sentences = np.array([[10, 20], [25, 40], [50, 60]]), np.array([[0, 8], [10, 14], [15, 19], [24, 39]])
+    vectors = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0.6, 0.8]], np.float32)
+    expected = [[0.5**0.5, 0.5**0.5, 0], [0, 0.6, 0.8], [0, 0, 0]]
+    np.testing.assert_allclose(average_sentences(paragraphs, sentences, vectors), expected, atol=1e-7)
+    assert average_sentences(paragraphs, sentences[:0], vectors[:0]).tolist() == np.zeros((3, 3)).tolist()
+
+
+def test_paragraphs_without_words_match_nothing() -> None:
+    def encode(text: str) -> EncodedText:
+        prepared = prepare_text(text)
+        return encode_marks(text) if len(prepared.units) else EncodedText(prepared, np.zeros((0, 0), np.float32))
+
+    blank = "\n\n".join(["-" * MIN_PARAGRAPH_LENGTH] * MIN_PARAGRAPHS)
+    words = "\n\n".join(" ".join(make_sentences(3, seed)) for seed in range(MIN_PARAGRAPHS))
+    for texts in ((blank, words), (words, blank), (blank, blank)):
+        assert align_texts(*texts, encode) == []
+
+
+def test_the_evidence_of_a_passage() -> None:
+    copied, around = make_sentences(6, 1), [" ".join(make_sentences(12, seed)) for seed in (2, 3)]
+    target, source = (f"{text} {' '.join(copied)}" for text in around)
+    (copy,) = find_evidence(target, source)
+    assert copy.similarity == pytest.approx(1)
+    assert copy.verbatim == 1
+    reworded = " ".join(shuffle_words(sentence, i) for i, sentence in enumerate(copied))
+    (found,) = find_evidence(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}")
+    assert 0.5 < found.similarity < 0.99
+    assert found.verbatim == 0
+    line = found.to_json()
+    assert (line["begin"], line["end"]) == (found.begin, found.end)
+    assert (line["begin2"], line["end2"]) == (found.begin2, found.end2)
+    assert (line["counts"], line["within"]) == (True, None)
+
+
+OTHERS = (
+    "Beekeepers count mites on a white board every second week of the summer.",
+    "A choir of forty voices rehearsed in the old brewery until the roof leaked.",
+    "Concrete bridges need new bearings after thirty winters of salt.",
+)
+TIDE = (
+    "The tide turned before noon, and the nets of the village came up empty.",
+    "Nobody on the quay said a word about it; the harbour master wrote the hour into his book.",
+    "In the evening the boats left again, further out, towards the sandbank.",
+)
+PASSAGE = (
+    "Before noon the tide had turned and the village pulled up empty nets. The harbour master noted the hour in a book "
+    "while the quay kept silent. By evening, boats went out again to the sandbank."
+)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_all_of_a_reworded_place_is_found_and_nothing_else(place: int) -> None:
+    source = " ".join([*OTHERS[:place], *TIDE, *OTHERS[place:]])
+    target = f"{OTHERS[0]} {PASSAGE}"
+    begin = len(OTHERS[0]) + 1
+    (found,) = find_counterparts(target, source, [(begin, len(target))], min_words=3)
+    assert found is not None
+    start, length, first, size, *_ = found.passage
+    assert (start, length) == (begin, len(PASSAGE))
+    assert source[first : first + size] == " ".join(TIDE)
+    assert found.verbatim == 0
+    assert 0 < found.similarity < 1
+
+
+def test_without_a_common_word_there_is_no_place() -> None:
+    target = "Nur deutsche Wörter stehen hier."
+    assert find_counterparts(target, " ".join(TIDE), [(0, len(target))], 3) == [None]
+    assert find_counterparts(target, "", [(0, len(target))], 3) == [None]

@@ -1,0 +1,139 @@
+"""What a score leaves out: quotations and lists of references, as far as they are bounded."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.align.quotations import Kind, classify_passage, find_reference_lists
+from pan_scdg.align.units import prepare_text
+
+OWN = "A sentence of the author with nine words in it. " * 40
+ENTRIES = """Arendsen, M. (1998). The silent ledgers: shipping and loss on the northern coast. Kiel: Harbour Press.
+Boateng, K., and Ruiz, L. (2011). Counting what is absent. Journal of Historical Method, 14(2), 87-109.
+[3] C. H. Cho, "Tide tables," Economic Letters, vol. 7, 2004.
+World Health Board (2016): Reading against the archive. https://example.org/archive"""
+
+
+def find(text: str, kind: Kind) -> list[str]:
+    """Return all parts of a kind."""
+    spans = {part.kind: part.spans for part in prepare_text(text).parts}[kind]
+    return [text[begin:end] for begin, end in spans.tolist()]
+
+
+def classify(text: str, part: str) -> tuple[Kind | None, bool]:
+    """Return in what a part of a text lies, and whether it counts."""
+    begin = text.index(part)
+    return classify_passage(prepare_text(text).parts, begin, begin + len(part))
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ('He said "there is nothing to see" and left.', ['"there is nothing to see"']),
+        ("“One two three.” “Four.”", ["“One two three.”", "“Four.”"]),
+        ("„Eins zwei“, sagte er, „drei”.", ["„Eins zwei“", "„drei”"]),
+        ("»Eins zwei«, sagte er, ›drei‹ »fyra».", ["»Eins zwei«", "›drei‹", "»fyra»"]),
+        ("« Un deux », et « trois ».", ["« Un deux »", "« trois »"]),
+        ("‘It’s the best of times’, she didn’t say.", ["‘It’s the best of times’"]),
+        ("Rock 'n' roll isn't the clerks' and 'one' is a year of '98.", []),
+        ('A 5" pipe and "a pipe" and 6" more of "it"', ['"a pipe"', '"it"']),
+        ("Before:\n> a quoted line\n > and another\nafter > all", ["> a quoted line\n > and another"]),
+        ('She said "this has no end.\n\nHer own words, "really" all of them.', ['"really"']),
+        ('"A quotation\nover two lines."', ['"A quotation\nover two lines."']),
+        ("“An „inner“ one”, and ““ no end", ["„inner“"]),
+    ],
+)
+def test_quotations_are_recognised(text: str, quoted: list[str]) -> None:
+    assert find(text, "quotation") == quoted
+
+
+def test_a_passage_is_a_quotation_if_most_of_it_is() -> None:
+    text = f'{OWN}She wrote: "There is nothing to see here at all." That was all she ever wrote, as far as we know.'
+    assert classify(text, 'wrote: "There is nothing to see here at all."') == ("quotation", False)
+    assert classify(text, 'here at all." That was all she ever wrote') == (None, True)
+    prepared = prepare_text(text)
+    begin, end = prepared.spans[~prepared.counted].ravel().tolist()
+    assert text[begin:end] == 'She wrote: "There is nothing to see here at all."'
+
+
+@pytest.mark.parametrize(
+    ("quotation", "own", "counts"),
+    [
+        ("word " * 99, OWN, False),
+        ("word " * 101, OWN, True),
+        ("word " * 99, "own " * 190, True),  # a third of the text is 96 words
+        ("word " * 60 + '" and "' + "word " * 60, OWN, False),
+    ],
+)
+def test_long_and_many_quotations_count(quotation: str, own: str, counts: bool) -> None:
+    assert classify(f'{own}\n\n"{quotation.strip()}"', '"word word') == ("quotation", counts)
+
+
+def test_everything_in_quotation_marks_counts() -> None:
+    text = "\n\n".join(f'"{paragraph}"' for paragraph in [OWN[:200]] * 9)
+    prepared = prepare_text(text)
+    assert prepared.counted.all()
+    assert prepare_text("\n".join(f"> {line}" for line in text.split("\n")), 3).counted.all()
+
+
+@pytest.mark.parametrize(
+    "heading", ["References", "## 7. Works Cited", "**Bibliography:**", "IV. Literaturverzeichnis"]
+)
+def test_a_list_begins_at_its_heading_and_ends_at_the_next(heading: str) -> None:
+    text = f"{OWN}\n\n{heading}\n\n{ENTRIES}\n\nAppendix\n\nMore text of 1998."
+    assert find(text, "references") == [f"{heading}\n\n{ENTRIES}"]
+    assert classify(text, ENTRIES) == ("references", False)
+    assert classify(text, "More text") == (None, True)
+    assert find(text, "quotation") == []  # titles in quotation marks are a part of the list
+
+
+def test_a_list_without_a_heading_has_three_authors() -> None:
+    lines = [line for line in ENTRIES.split("\n") if line[0] != "W"]
+    assert [text.count("\n") for text in find(f"{OWN}\n" + "\n".join(lines), "references")] == [2]
+    assert find(f"{OWN}\n" + "\n".join(lines[:2]), "references") == []
+
+
+def test_wrapped_entries_are_a_list_and_prose_below_a_heading_is_none() -> None:
+    wrapped = ENTRIES.replace("shipping and", "shipping and\n  ").replace("Journal of", "Journal of\n  ")
+    assert find(f"{OWN}\n\nReferences\n{wrapped}", "references") == [f"References\n{wrapped}"]
+    prose = "The harbour was dredged in 1998, and nobody who lived there then has forgotten the noise that it made, "
+    assert find(f"Sources\n\n{prose}or the smell of the mud.\n\n{OWN}", "references") == []
+    assert find(f"References\n\n{OWN}", "references") == []
+
+
+def test_a_list_of_most_of_the_text_counts() -> None:
+    assert classify(f"A short note.\n\nReferences\n{ENTRIES}", ENTRIES) == ("references", True)
+
+
+HOSTILE = st.lists(
+    st.sampled_from(
+        ['"', "“", "”", "„", "«", "»", "‘", "’", "‚", "「", "\n", "\n\n", ">", " ", "a", "References\n", "1998"]
+    )
+)
+
+
+@given(HOSTILE)
+@settings(max_examples=60, deadline=None)
+def test_parts_of_hostile_texts_are_in_order_and_apart(pieces: list[str]) -> None:
+    text = "".join(pieces) * 500
+    prepared = prepare_text(text, 1)
+    spans = np.concatenate([part.spans for part in prepared.parts])
+    spans = spans[np.argsort(spans[:, 0])]
+    assert (spans[:, 0] < spans[:, 1]).all()
+    assert (spans[:-1, 1] <= spans[1:, 0]).all()
+    assert spans.size == 0 or spans[-1, 1] <= len(text)
+    assert len(prepared.counted) == len(prepared.units)
+    covered = np.zeros(len(text) + 1, bool)
+    for part in prepared.parts:
+        for begin, end in part.excluded.tolist():
+            covered[begin:end] = True
+    shares = [covered[begin:end].mean() for begin, end in prepared.spans[:200].tolist()]
+    assert (np.array(shares) < 0.5).tolist() == prepared.counted[:200].tolist()
+
+
+def test_many_marks_take_no_longer_than_many_letters() -> None:
+    for mark in ('"a ', "“", "‘a", "“„«»", "\n> ", "References\n", "A. A. 1998\n", '\n "', "« ‹ ‚ 「 “"):
+        text = mark * (100_000 // len(mark))
+        find_reference_lists(text)
+        assert len(prepare_text(text).parts) == 2

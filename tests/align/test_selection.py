@@ -1,0 +1,95 @@
+"""The selection of pairs loses none: what it leaves out cannot reach the limit."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.align import selection
+from pan_scdg.align.matches import compare_stem_sets, compute_topic, measure_focus, measure_match
+from pan_scdg.align.passages import Alignment
+from pan_scdg.align.seeds import Comparison
+from pan_scdg.align.selection import select_pairs
+from pan_scdg.align.units import prepare_text
+from pan_scdg.align.vectors import EncodedText
+from pan_scdg.profile import AlignmentSettings
+
+WEIGHTS = {"similarity_weight": 0.3, "common_weight": 0.3, "focus_weight": 0.2}
+PROFILE = AlignmentSettings(model="none", length_slope=0.01, **WEIGHTS)
+VOCABULARY = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier"
+WORDS = VOCABULARY.split()
+
+
+def draw_vectors(rng: np.random.Generator, count: int, dimensions: int) -> npt.NDArray[np.float32]:
+    vectors = rng.normal(size=(count, dimensions)).astype(np.float32)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def write_text(rng: random.Random, sentences: int, words: Sequence[str] = WORDS, quoted: float = 0.0) -> str:
+    written = (" ".join(rng.choices(words, k=rng.randint(4, 9))).capitalize() + "." for _ in range(sentences))
+    return " ".join(f'"{sentence}"' if rng.random() < quoted else sentence for sentence in written)
+
+
+def make_texts(count: int, seed: int) -> list[EncodedText]:
+    chance, rng = random.Random(seed), np.random.default_rng(seed)
+    words = [word + end for word in WORDS for end in ("", "land", "house", "stone")]
+    drawn = (write_text(chance, chance.randint(0, 9), chance.sample(words, 12), 0.2) for _ in range(count))
+    prepared = map(prepare_text, drawn)
+    return [EncodedText(text, draw_vectors(rng, len(text.spans), 60)) for text in prepared]
+
+
+def score(target: EncodedText, source: EncodedText, alignment: Alignment) -> float:
+    stems, source_stems = target.prepared.list_counted_stems(), set(source.prepared.stems)
+    measured = map(alignment.measure, alignment.passages)
+    values = {
+        "match": measure_match(target.counted_vectors, source.vectors),
+        "similarity": max((passage.similarity for passage in measured if passage.counts), default=0.0),
+        "common": float(compare_stem_sets(len(stems & source_stems), len(stems), len(source_stems))),
+        "focus": float(measure_focus(target.counted_vectors, compute_topic(source.vectors)[None])[0]),
+        "candidates": float(len(target.counted_vectors) * len(source.vectors)),
+    }
+    return PROFILE.compute_score(values)
+
+
+@pytest.mark.parametrize("least", [0.2, 0.35, 0.5])
+def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
+    texts = make_texts(24, seed=3)
+    assert sum(not text.prepared.counted.all() for text in texts) > 3
+    selected = select_pairs(iter(texts), iter(texts), PROFILE, least)
+    assert selected == sorted(set(selected))
+    left_out = shared = 0
+    for i, target in enumerate(texts):
+        for j, source in enumerate(texts):
+            alignment = Alignment(target.prepared, source.prepared)
+            if (i, j) not in selected:
+                left_out += 1
+                assert score(target, source, alignment) < least
+            elif alignment.seeds or alignment.runs:
+                shared += 1
+    assert left_out > 50
+    assert shared > 20
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 999))
+@settings(max_examples=60, deadline=None)
+def test_only_shared_words_raise_the_bound(targets: int, sources: int, seed: int) -> None:
+    """With vectors that match nothing, a pair is selected for its seeds and runs alone."""
+    rng = random.Random(seed)
+    texts = [prepare_text(write_text(rng, count)) for count in (targets, sources)]
+    target, source = (EncodedText(text, np.zeros((len(text.spans), 2), np.float32)) for text in texts)
+    profile = AlignmentSettings(model="none", length_slope=0.0, similarity_weight=2.0)
+    has_seed = bool(Comparison(*texts).find_seeds() or Alignment(*texts).runs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "MARGIN", 1e-6)
+        assert bool(select_pairs([target], [source], profile, 0.5)) == has_seed
+
+
+def test_without_a_limit_all_pairs_are_selected_and_without_texts_none() -> None:
+    texts = make_texts(3, seed=1)
+    everything = [(i, j) for i in range(3) for j in range(3)]
+    assert select_pairs(texts, texts, PROFILE, float("-inf")) == everything
+    assert select_pairs(texts, [], PROFILE, 0.1) == select_pairs([], texts, PROFILE, 0.1) == []

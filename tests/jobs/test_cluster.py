@@ -1,0 +1,228 @@
+"""Workers on one device and on several: order, laziness, errors, processes that end, signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg.errors import Interrupted, UserError, UserErrors
+from pan_scdg.jobs import cluster
+from pan_scdg.jobs.cluster import TASKS_PER_WORKER, Devices, Workers, open_workers
+
+ROOT = Path(__file__).parents[2]
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
+TWO = Devices("cpu", workers=2)
+Task = tuple[Callable[..., Any], Any]
+
+
+def make_worker(told: Path, device: str) -> Callable[[Task], Any]:
+    """Return a function that calls the function of a task; a file tells how often."""
+    with told.open("a") as file:
+        print(device, file=file)
+    return lambda task: task[0](task[1])
+
+
+class ByValue:
+    """Pickles a function of this module, which another process cannot import, with its code."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, device: str) -> Callable[[Task], Any]:
+        return self.function(device)  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from ray import cloudpickle
+
+        cloudpickle.register_pickle_by_value(sys.modules[__name__])
+        return cloudpickle.loads, (cloudpickle.dumps(self.function),)
+
+
+def square(number: int) -> int:
+    time.sleep(0.02 if number % 3 else 0)  # later tasks may end before earlier ones
+    return number * number
+
+
+def find_process(_: object) -> tuple[int, str | None]:
+    time.sleep(0.05)
+    return os.getpid(), os.environ.get("OMP_NUM_THREADS")
+
+
+def die_once(counter: Path) -> str:
+    return die(counter, times=1)
+
+
+def die(counter: Path, times: int = 99) -> str:
+    with counter.open("a+") as file:
+        file.write("x")
+    if counter.stat().st_size <= times:
+        os._exit(1)
+    return "computed"
+
+
+def fail(number: int) -> None:
+    errors = [UserError("a token\nis odd", "correct it", "there", line) for line in range(number)]
+    raise UserErrors(errors) if number > 1 else errors[0] if errors else KeyError("of no use")
+
+
+def sleep(started: Path) -> None:
+    started.touch()
+    time.sleep(60)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster") / "told"
+
+
+@pytest.fixture(scope="module")
+def workers(told: Path) -> Iterator[Workers[Task, Any]]:
+    """Two processes for all tests, since they take seconds to start."""
+    with open_workers(ByValue(partial(make_worker, told)), TWO) as both:
+        yield both
+
+
+def test_one_device_computes_in_this_process_without_ray(told: Path) -> None:
+    before = set(sys.modules)
+    with open_workers(partial(make_worker, told), Devices("cpu")) as one:
+        assert not told.exists()
+        assert [pid for pid, _ in one.map([(find_process, 0)] * 3)] == [os.getpid()] * 3
+    assert told.read_text() == "cpu\n"
+    told.unlink()
+    assert "ray" not in set(sys.modules) - before
+    assert one.count == 1
+
+
+@needs_ray
+def test_two_workers_give_the_results_of_one_in_order(workers: Workers[Task, Any], told: Path) -> None:
+    assert not told.exists(), "nothing starts before the first task"
+    assert list(workers.map([])) == []
+    assert list(workers.map((square, n) for n in range(200))) == [n * n for n in range(200)]
+    assert told.read_text() == "cpu\ncpu\n"
+    assert workers.count == 2
+    processes = dict(workers.map((find_process, n) for n in range(20)))
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+    assert len(set(processes.values())) == 1
+
+
+@needs_ray
+def test_tasks_are_taken_as_they_are_needed(workers: Workers[Task, Any]) -> None:
+    taken = []
+    results = workers.map((square, taken.append(n) or n) for n in range(1000))  # type: ignore[func-returns-value]
+    assert taken == []
+    assert next(results) == 0
+    assert len(taken) <= 2 * TASKS_PER_WORKER + 2
+    inner = workers.map([(square, 4)])
+    assert (next(inner), next(results)) == (16, 1), "two maps at once"
+
+
+@needs_ray
+def test_errors_come_at_their_turn_as_they_were_raised(workers: Workers[Task, Any]) -> None:
+    results = workers.map([(square, 5), (fail, 1), (fail, 2)])
+    assert next(results) == 25
+    with pytest.raises(UserError) as caught:
+        next(results)
+    assert type(caught.value) is UserError
+    assert str(caught.value) == "there:0: a token\\nis odd; correct it"
+    with pytest.raises(UserErrors) as several:
+        list(workers.map([(fail, 2)]))
+    assert str(several.value).count("\n") == 1
+    with pytest.raises(KeyError, match="of no use"):
+        list(workers.map([(fail, 0)]))
+
+
+@needs_ray
+def test_the_task_of_a_process_that_dies_is_computed_again(workers: Workers[Task, Any], tmp_path: Path) -> None:
+    tasks: list[Task] = [(square, 1), (die_once, tmp_path / "counter"), *((square, n) for n in range(2, 20))]
+    assert list(workers.map(tasks)) == [1, "computed", *(n * n for n in range(2, 20))]
+    assert (tmp_path / "counter").read_text() == "xx"
+
+
+@needs_ray
+def test_other_versions_are_an_error(workers: Workers[Task, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(workers.map([(square, 2)])) == [4]
+    monkeypatch.setattr(
+        cluster, "list_versions", lambda: {"pan_scdg": "9", "numpy": "", "torch": "", "transformers": ""}
+    )
+    with pytest.raises(UserError, match=r"pan_scdg is .* on node2 and 9 here; install the same"):
+        workers._check_versions(["node2", "node3"])  # type: ignore[attr-defined]
+
+
+@needs_ray
+def test_only_this_machine_reaches_ray(workers: Workers[Task, Any]) -> None:
+    import ray
+
+    assert list(workers.map([(square, 2)])) == [4]
+    assert {node["NodeManagerAddress"] for node in ray.nodes()} == {"127.0.0.1"}
+    sockets = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
+    mine = [line.split()[3] for line in sockets.splitlines() if "ray" in line or "gcs" in line]
+    assert mine
+    assert {address.rpartition(":")[0] for address in mine} <= {"127.0.0.1", "[::ffff:127.0.0.1]"}
+
+
+def test_a_task_that_ends_every_process_and_a_cluster_that_does_not_exist_are_one_line(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UserError, match="no Ray cluster at 127.0.0.1:1: .*; give HOST:PORT"),
+        open_workers(partial(make_worker, tmp_path / "told"), Devices(address="127.0.0.1:1")) as none,
+    ):
+        list(none.map([(square, 1)]))
+
+
+@needs_ray
+@pytest.mark.long
+@pytest.mark.parametrize(("number", "message"), [(signal.SIGTERM, ""), (signal.SIGINT, ""), (0, "4 times")])
+def test_signals_and_a_task_that_ends_every_process_stop_the_run(number: int, message: str, tmp_path: Path) -> None:
+    command = [sys.executable, __file__, str(tmp_path), "sleep" if number else "die"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+        if number:
+            while not (tmp_path / "started").exists():
+                assert process.poll() is None
+                time.sleep(0.1)
+            process.send_signal(number)
+        began = time.monotonic()
+        output, errors = process.communicate(timeout=300)
+    assert (process.returncode, output) == (3, ""), errors
+    assert message in errors.splitlines()[-1]
+    assert not number or time.monotonic() - began < 30
+
+
+def run_tasks(folder: Path, task: str) -> int:
+    """Compute a task that takes a minute, or ends its process, as the command line would."""
+
+    def stop(*_: object) -> None:
+        raise Interrupted("stopped")
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    try:
+        with open_workers(partial(make_worker, folder / "told"), TWO) as both:
+            tasks: dict[str, Task] = {"die": (die, folder / "counter"), "sleep": (sleep, folder / "started")}
+            list(both.map([tasks[task]]))
+    except Interrupted as e:
+        print(e, file=sys.stderr)
+        return 3
+    return 0
+
+
+def test_processes_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_count_gpus", lambda: 4)
+    assert [Devices("cpu", n).count_workers() for n in (None, 1, 3)] == [1, 1, 3]
+    assert [Devices("cuda", n).count_workers() for n in (None, 1, 3)] == [4, 1, 3]
+    assert (Devices("cuda", 8, "auto").is_local, Devices("cuda", 4, "local").is_local) == (False, True)
+    with pytest.raises(UserError, match="--workers is 5, but this machine has 4 GPUs"):
+        Devices("cuda", 5).count_workers()
+
+
+if __name__ == "__main__":
+    sys.exit(run_tasks(Path(sys.argv[1]), sys.argv[2]))

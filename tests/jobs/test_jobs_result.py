@@ -1,0 +1,124 @@
+"""The folder of a result: resumed, locked, replaced as a whole, and never given to another job."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.result import CANDIDATE_KEY, ScoreFile, WorkFolder, open_result, read_job, require_job
+
+JOB = {"task": "pairs", "input": "1", "profile": {"name": "p"}, "models": {}, "device": "cpu"}
+
+
+def line(number: int, **more: Any) -> dict[str, Any]:
+    return {"suspicious": f"s{number}", "source": "r", "values": {"score": 0.5}, "warnings": [], **more}
+
+
+def publish(work: WorkFolder | None, text: str, name: str = "a.txt") -> None:
+    assert work is not None
+    (work.staged / name).parent.mkdir(exist_ok=True)
+    (work.staged / name).write_text(text)
+    work.publish([name])
+
+
+def test_scores_are_appended_and_read_again(tmp_path: Path) -> None:
+    file = ScoreFile(tmp_path / "scores.jsonl")
+    file.append([line(1), line(2, gains=[0.25, -1.5], offsets=[[0, 1], [1, 3]])])
+    file.append([line(3)])
+    again = ScoreFile(tmp_path / "scores.jsonl")
+    for scores in (file, again):
+        assert list(scores) == [("s1", "r"), ("s2", "r"), ("s3", "r")]
+        assert scores["s2", "r"] == line(2), "gains stay in the file"
+        np.testing.assert_array_equal(scores.read_gains(("s2", "r")), [0.25, -1.5])
+        assert ("s4", "r") not in scores
+
+
+@pytest.mark.parametrize("rest", ['{"suspicious": "s3", "sou', '{"suspicious": "s3"}', "{"])
+def test_a_last_line_without_end_is_ignored_and_overwritten(tmp_path: Path, rest: str) -> None:
+    path = tmp_path / "scores.jsonl"
+    ScoreFile(path).append([line(1)])
+    path.write_text(path.read_text() + rest)
+    scores = ScoreFile(path)
+    assert list(scores) == [("s1", "r")]
+    scores.append([line(3)])
+    assert list(ScoreFile(path)) == [("s1", "r"), ("s3", "r")]
+
+
+def test_any_other_broken_line_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "scores.jsonl").write_text('{"suspicious": "s1"}\n' + json.dumps(line(2)) + "\n")
+    with pytest.raises(UserError, match=r"scores.jsonl:1: is not a line of scores; delete the file"):
+        ScoreFile(tmp_path / "scores.jsonl")
+
+
+def test_candidates_have_a_key_of_their_own(tmp_path: Path) -> None:
+    file = ScoreFile(tmp_path / "scores.jsonl", CANDIDATE_KEY)
+    file.append([{"query": "q", "document": "d", "values": {}}])
+    assert ("q", "d") in file
+
+
+def test_a_stopped_run_continues_and_a_complete_one_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), open_result(tmp_path, JOB) as work:
+        assert work is not None
+        work.scores.append([line(1)])
+        (work.staged / "half").write_text("x")
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == [".pan_scdg"]
+    with pytest.raises(UserError, match="holds an unfinished result; finish"):
+        require_job(tmp_path)
+    with open_result(tmp_path, JOB) as work:
+        assert work is not None
+        assert list(work.scores) == [("s1", "r")]
+        assert list(work.staged.iterdir()) == []
+        publish(work, "one", "folder/a.txt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "job.json"]
+    job = require_job(tmp_path, "pairs")
+    assert {name: job[name] for name in JOB} == JOB
+    assert job["files"] == ["folder/a.txt"]
+    with open_result(tmp_path, JOB) as work:
+        assert work is None, "complete"
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [("input", "other input"), ("models", "other models"), ("device", "other settings"), ("task", "other task")],
+)
+@pytest.mark.parametrize("complete", [True, False])
+def test_no_score_is_given_to_another_job(tmp_path: Path, field: str, message: str, complete: bool) -> None:
+    with open_result(tmp_path, JOB) as work:
+        if complete:
+            publish(work, "one")
+    other = {**JOB, field: "other"}
+    kind = "a" if complete else "an unfinished"
+    with pytest.raises(UserError, match=f"holds {kind} result of {message}"), open_result(tmp_path, other):
+        pass
+    with open_result(tmp_path, other, overwrite=True) as work:
+        assert work is not None
+        assert len(work.scores) == 0
+        assert not complete or (tmp_path / "a.txt").read_text() == "one", "kept until the new result is complete"
+        publish(work, "two", "b.txt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", "job.json"]
+
+
+def test_other_files_and_a_second_run_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("of the user")
+    with pytest.raises(UserError, match="it holds 'own.txt'"), open_result(tmp_path, JOB):
+        pass
+    (tmp_path / "own.txt").unlink()
+    with (
+        open_result(tmp_path, JOB),
+        pytest.raises(UserError, match="another run is writing this output"),
+        open_result(tmp_path, JOB),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": 0, "files": []}', '{"format": 1}'])
+def test_job_of_another_program_is_one_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "job.json").write_text(content)
+    with pytest.raises(UserError, match=r"job.json: .*; delete it and run again"):
+        read_job(tmp_path)
+    with pytest.raises(UserError, match="holds no result of this program"):
+        require_job(tmp_path / "absent")

@@ -1,0 +1,88 @@
+"""The model as its users see it: found at once, loaded once, the same numbers as the engine, bad settings."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.cluster import Devices, open_workers
+from pan_scdg.lm import model as module
+from pan_scdg.lm.engine import ReferenceEngine
+from pan_scdg.lm.model import ScoringModel
+from pan_scdg.models.fingerprint import fingerprint_weights
+from pan_scdg.models.load import load_model
+from pan_scdg.profile import ModelSettings
+from pan_scdg.scdg.sequences import ScoringInput
+from tests.tolerances import check_log_probs
+
+FP32 = ModelSettings(name="tiny", dtype="float32", pack_tokens=64)
+
+
+def draw_inputs() -> list[ScoringInput]:
+    rng = np.random.default_rng(0)
+    shared = rng.integers(60, size=20)
+    return [ScoringInput(shared, rng.integers(60, size=9)) for _ in range(8)]
+
+
+@pytest.mark.parametrize("engine", ["packed", "reference"])
+def test_the_weights_load_at_the_first_call(
+    engine: str, tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[str] = []
+    monkeypatch.setattr(module, "load_model", lambda *a, **k: loads.append(k["fingerprint"]) or load_model(*a, **k))
+    folder, items = tiny_folder("qwen3"), draw_inputs()
+    model = ScoringModel(FP32, "cpu", folder=folder, engine=engine)  # type: ignore[arg-type]
+    assert (model.folder, model.settings.name, model.found.folder) == (folder, model.found.name, folder)
+    assert model.fingerprint == fingerprint_weights(folder) == model.identify()["weights"]
+    assert model.compute_log_probs([]) == []
+    assert (loads, model.tokens, model.incidents) == ([], 0, [])
+    lm = load_model(folder, FP32, "cpu")
+    expected = ReferenceEngine(lm).compute_log_probs(items)
+    check_log_probs(lm.model, model.compute_log_probs(items), expected, items)
+    tokens = model.tokens
+    assert tokens == (19 + 8 * 9 if engine == "packed" else 8 * 29)
+    model.release()
+    assert model.tokens == tokens
+    check_log_probs(lm.model, model.compute_log_probs(items), expected, items)
+    assert (len(loads), model.tokens) == (2, 2 * tokens)
+
+
+def test_a_lack_of_memory_is_an_incident(tiny_folder: Callable[[str], Path]) -> None:
+    model = ScoringModel(FP32, "cpu", folder=tiny_folder("qwen3"))
+    model.compute_log_probs(draw_inputs()[:1])
+    assert model._engine is not None
+    model._engine.splits += [32, 16, 16]
+    lines = [f"memory was short: from here on at most {tokens} tokens a call" for tokens in (32, 16)]
+    assert model.incidents == lines
+    model.release()
+    assert model.incidents == lines
+
+
+def test_settings_that_cannot_work_are_an_error(tiny_folder: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = tiny_folder("qwen3")
+    model = ScoringModel(FP32, "cpu", folder=folder)
+    assert model.positions is not None
+    model.check_length(model.positions, "gains.limit")
+    with pytest.raises(UserError, match=rf"gains.limit is {model.positions + 1} tokens, but .* reads at most"):
+        model.check_length(model.positions + 1, "gains.limit")
+    extended = FP32.model_copy(update={"positions": "extended", "position_factor": 2.0})
+    longer = ScoringModel(extended, "cpu", folder=folder)
+    assert (longer.positions, longer.identify()["positions"]) == (2 * model.positions, ["extended", 2.0])
+    for settings, chosen, message in (
+        (FP32.model_copy(update={"attention": "eager"}), folder, "eager.*cannot score packed.*reference"),
+        (FP32, tmp_path / "missing", "missing"),
+        (FP32.model_copy(update={"probes": {"The tide": (1, 2, 3)}}), folder, "The tide"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ScoringModel(settings, "cpu", folder=chosen)
+    ScoringModel(FP32.model_copy(update={"attention": "eager"}), "cpu", folder=folder, engine="reference")
+
+
+def test_one_worker_computes_with_the_model(tiny_folder: Callable[[str], Path]) -> None:
+    folder, items = tiny_folder("qwen3"), draw_inputs()
+    model = ScoringModel(FP32, "cpu", folder=folder)
+    with open_workers(lambda device: ScoringModel(FP32, device, folder=folder).compute_log_probs, Devices()) as one:
+        for log_probs, item in zip(one.map([item] for item in items), items, strict=True):
+            np.testing.assert_array_equal(log_probs[0], model.compute_log_probs([item])[0])

