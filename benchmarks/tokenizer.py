@@ -11,7 +11,6 @@ import lzma
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +114,6 @@ def draw_strings(number: int) -> list[str]:
     return drawn[:number]
 
 
-def list_characters() -> list[str]:
-    """Return every character that UTF-8 can encode, alone and in words."""
-    characters = [chr(code) for code in chain(range(0xD800), range(0xE000, 0x110000))]
-    return [text for c in characters for text in (c, f"ab{c}cd 12 {c}{c} e")]
-
-
 def compare(name: str, texts: Iterator[str] | list[str], slow: Any, fast: Any) -> None:
     """Print how many texts have the same ids, the first differences, and the seconds of each tokenizer."""
     number = size = tokens = 0
@@ -155,9 +148,8 @@ def describe_difference(slow: list[int], fast: list[int], decode: Callable[[list
 @click.option("--texts", type=click.Path(path_type=Path, exists=True), multiple=True, required=True)
 @click.option("--megabytes", default=50)
 @click.option("--strings", default=10_000)
-@click.option("--characters", is_flag=True, help="Compare all characters of Unicode too.")
-def main(ranks: Path, texts: tuple[Path, ...], megabytes: int, strings: int, characters: bool) -> None:
-    """Compare both tokenizers on texts, on drawn strings and on all characters."""
+def main(ranks: Path, texts: tuple[Path, ...], megabytes: int, strings: int) -> None:
+    """Compare both tokenizers on texts and on drawn strings."""
     click.echo(f"transformers {transformers.__version__}")
     with tempfile.TemporaryDirectory() as name:
         write_tokenizer(ranks, Path(name))
@@ -167,8 +159,6 @@ def main(ranks: Path, texts: tuple[Path, ...], megabytes: int, strings: int, cha
         tokenizer.model_max_length = 10**9
     click.echo(f"slow: {type(slow).__name__}, fast: {type(fast).__name__}")
     compare("drawn strings", draw_strings(strings), slow, fast)
-    if characters:
-        compare("characters", list_characters(), slow, fast)
     compare("texts", read_texts(texts, megabytes * 1_000_000), slow, fast)
 
 
