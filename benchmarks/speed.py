@@ -30,7 +30,7 @@ routes = ["bm25-sentence"]
 fusion = "none"
 depth = 1000
 rerank = false
-bm25 = {{ engine = "{0}", terms = 64, depth = 1000 }}
+bm25 = "{0}"
 """
 
 

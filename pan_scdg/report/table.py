@@ -12,7 +12,7 @@ from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.detections import format_decision
 from pan_scdg.report.records import Report, ReportPair
-from pan_scdg.retrieval.sentences import find_sentence_spans
+from pan_scdg.sentences import find_sentence_spans
 
 COLUMNS = ("rank", "judgement", "score", "threshold", "suspicious", "source", "passages", "covered", "verbatim")
 MAX_ROWS_SHOWN = 20

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pan_scdg.report.records import TokenGains
-from pan_scdg.retrieval.sentences import find_sentence_spans
+from pan_scdg.sentences import find_sentence_spans
 
 _CHANGED = re.compile("[\0\ud800-\udfff]")
 """Characters that a browser drops or that no file can hold."""
