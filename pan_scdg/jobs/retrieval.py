@@ -108,7 +108,7 @@ class RetrievalWorkers:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what finds the models in another process."""
-        return type(self), self._arguments
+        return _open_workers, (self._arguments, self.identify())
 
     def __call__(self, device: str) -> Callable[[Any], Any]:
         """Return the function that computes a task: the vectors of texts, or the scores of a source."""
@@ -135,6 +135,10 @@ class RetrievalWorkers:
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
         fields: dict[str, Any] = {} if self.model is None else {"language_model": self.model.identify()}
         if self.matcher is not None:
             fields["sentence_encoder"] = {"weights": self.matcher.fingerprint}
@@ -142,6 +146,18 @@ class RetrievalWorkers:
             dtype = choose_encoder_dtype(self._device)
             fields["encoder"] = {"weights": fingerprint_folder(self.encoder.folder), "dtype": dtype}
         return fields
+
+
+def _open_workers(arguments: tuple[Any, ...], models: Mapping[str, Any]) -> RetrievalWorkers:
+    """Find the models in another process, perhaps on another machine.
+
+    Raises:
+        UserError: they are other ones there.
+    """
+    workers = RetrievalWorkers(*arguments)
+    if workers.identify() != models:
+        raise UserError("a machine of the cluster has other models", "install the same models on all machines")
+    return workers
 
 
 def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
