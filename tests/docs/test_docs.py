@@ -1,8 +1,8 @@
 """The documentation is true: its commands run, its links lead somewhere, and its figures are those of the records.
 
 A block of code is marked ``run``, or with what it ``needs`` that a test lacks. The gate runs the blocks of the README
-and all Python blocks, and parses the other commands; ``make test-long`` runs those of docs/ as well, and the commands of
-docs/tira.md with small random checkpoints. They run in a folder that looks like a clone with trimmed examples.
+and all Python blocks, and parses the other commands; ``make test-long`` runs those of docs/ as well, and the commands
+of docs/tira.md with small random checkpoints. They run in a folder that looks like a clone with trimmed examples.
 """
 
 import importlib
