@@ -163,6 +163,8 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     corpus = Corpus(options.input, notices)
     if stages is not None:
         _check_candidates(stages, corpus, "give a run over this corpus", options.candidates)
+        if not any(stage.routes for stage in stages.values()):
+            say([f"{options.candidates}: no first stage of this program: the scores of this run are the coarse scores"])
     if options.index is not None and searches:
         check_index(options.index, describe_index(settings, corpus, options.device))
     job = describe_job(

