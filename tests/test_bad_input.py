@@ -586,7 +586,6 @@ ODD = {
         PAIRS | {"pairs": "s1.txt r1.txt\ns2.txt r2.txt\n"},
         "fewer than 3 pairs: TIRA's check will refuse this output: 1 time, first at .*/pairs",
     ),
-    "no positive": Odd(PAIRS, "no pairs were decided positive: TIRA's check will refuse this output: 1 time, .*", 100),
     "an empty document and an identical double": Odd(
         corpus(*DOCUMENTS, DOCUMENTS[0], DOCUMENTS[3], {"doc_id": "none", "default_text": " "}),
         "duplicate corpus document, skipped: 2 times, first at .*/corpus.jsonl:5\n"
