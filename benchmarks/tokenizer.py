@@ -1,8 +1,8 @@
 """Compare the ids of Qwen's two tokenizers: ``python -m benchmarks.tokenizer --ranks qwen.tiktoken --texts DIR``.
 
 The file of ranks is in the wheel of the package ``dashscope`` (``pip download --no-deps dashscope``, then
-``dashscope/resources/qwen.tiktoken``). It gives ``vocab.json`` and ``merges.txt`` as Qwen's checkpoints have them; from
-these, transformers 4 loads ``Qwen2Tokenizer`` (slow, Python) and ``Qwen2TokenizerFast`` (Rust).
+``dashscope/resources/qwen.tiktoken``). It gives ``vocab.json`` and ``merges.txt`` as Qwen's checkpoints have them;
+from these, transformers 4 loads ``Qwen2Tokenizer`` (slow, Python) and ``Qwen2TokenizerFast`` (Rust).
 """
 
 import base64
@@ -11,6 +11,7 @@ import lzma
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,6 @@ import transformers
 from transformers.models.qwen2.tokenization_qwen2 import bytes_to_unicode
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-ADDED_TOKENS = (*SPECIAL_TOKENS, "<tool_call>", "</tool_call>", "<think>", "</think>")
-"""Some of those that Qwen3's checkpoints add to the ranks; the last four are not special."""
 SHOWN_DIFFERENCES = 20
 
 
@@ -37,8 +36,8 @@ def write_tokenizer(ranks_file: Path, folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps({name(token): rank for token, rank in ranks.items()}))
     (folder / "merges.txt").write_text("".join(f"{name(left)} {name(right)}\n" for left, right in merges))
     added = {
-        str(len(ranks) + number): {"content": token, "special": token in SPECIAL_TOKENS, "normalized": False}
-        for number, token in enumerate(ADDED_TOKENS)
+        str(len(ranks) + place): {"content": token, "special": True, "normalized": False}
+        for place, token in enumerate(SPECIAL_TOKENS)
     }
     config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added, "eos_token": SPECIAL_TOKENS[0]}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
@@ -60,10 +59,7 @@ def split_token(token: bytes, ranks: dict[bytes, int]) -> tuple[bytes, bytes]:
 def read_texts(folders: tuple[Path, ...], most: int) -> Iterator[str]:
     """Yield texts of at most ``most`` UTF-8 bytes in all, from each file in turn."""
     files = [
-        path
-        for folder in folders
-        for path in sorted(folder.rglob("*"))
-        if path.name.endswith((".txt", ".jsonl", ".jsonl.xz"))
+        path for folder in folders for path in sorted(folder.rglob("*")) if path.name.endswith((".txt", "l", ".xz"))
     ]
     sources = [read_file(path) for path in files if path.is_file()]
     while sources:
@@ -83,7 +79,8 @@ def read_file(path: Path) -> Iterator[str]:
     if path.suffix == ".txt":
         yield path.read_text(encoding="utf-8", errors="replace")
         return
-    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
+    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")  # noqa: SIM115
+    with opened as file:
         for line in file:
             yield from (value for value in json.loads(line).values() if isinstance(value, str) and len(value) > 80)
 
@@ -93,8 +90,9 @@ def draw_strings(number: int) -> list[str]:
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import strategies as st
 
-    letters = ["'s", "'LL", "\u017f", " ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "1", "\u0661", "e\u0301"]
-    pieces = st.sampled_from([*letters, *ADDED_TOKENS])
+    pieces = st.sampled_from(
+        ["'s", "'LL", "\u017f", " ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "1", "\u0661", "e\u0301", "<|im_end|>"]
+    )
     texts = st.text() | st.lists(st.text(max_size=5) | pieces).map("".join)
     drawn: list[str] = []
 
@@ -112,6 +110,12 @@ def draw_strings(number: int) -> list[str]:
 
     collect()
     return drawn[:number]
+
+
+def list_characters() -> list[str]:
+    """Return every character that UTF-8 can encode, alone and in words."""
+    characters = [chr(code) for code in chain(range(0xD800), range(0xE000, 0x110000))]
+    return [text for c in characters for text in (c, f"ab{c}cd 12 {c}{c} e")]
 
 
 def compare(name: str, texts: Iterator[str] | list[str], slow: Any, fast: Any) -> None:
@@ -148,8 +152,9 @@ def describe_difference(slow: list[int], fast: list[int], decode: Callable[[list
 @click.option("--texts", type=click.Path(path_type=Path, exists=True), multiple=True, required=True)
 @click.option("--megabytes", default=50)
 @click.option("--strings", default=10_000)
-def main(ranks: Path, texts: tuple[Path, ...], megabytes: int, strings: int) -> None:
-    """Compare both tokenizers on texts and on drawn strings."""
+@click.option("--characters", is_flag=True, help="Compare all characters of Unicode too.")
+def main(ranks: Path, texts: tuple[Path, ...], megabytes: int, strings: int, characters: bool) -> None:
+    """Compare both tokenizers on texts, on drawn strings and on all characters."""
     click.echo(f"transformers {transformers.__version__}")
     with tempfile.TemporaryDirectory() as name:
         write_tokenizer(ranks, Path(name))
@@ -159,6 +164,8 @@ def main(ranks: Path, texts: tuple[Path, ...], megabytes: int, strings: int) -> 
         tokenizer.model_max_length = 10**9
     click.echo(f"slow: {type(slow).__name__}, fast: {type(fast).__name__}")
     compare("drawn strings", draw_strings(strings), slow, fast)
+    if characters:
+        compare("characters", list_characters(), slow, fast)
     compare("texts", read_texts(texts, megabytes * 1_000_000), slow, fast)
 
 
