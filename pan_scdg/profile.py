@@ -160,6 +160,8 @@ class MethodSettings(Table):
     """Numbers that ``calibrate`` fits a logistic model on; there is no score without its weights."""
     official_threshold: ClassVar[bool] = False
     """The threshold is chosen as the official embedding baseline of PAN 2025 chooses it."""
+    max_batch: ClassVar[int | None] = None
+    """Largest number of pairs that are scored together, for a method whose scores cost too much to be lost."""
     needs_input: ClassVar[bool] = False
     """Scores depend on all documents of an input, so that single texts have none."""
 
@@ -368,6 +370,7 @@ class VectorSettings(MethodSettings):
 class PromptSettings(MethodSettings):
     """An instruction-tuned model answers with a label, which is a score (PlagBench-style prompting)."""
 
+    max_batch = 4
     model: str
     """Its name at the endpoint, or a folder in the model cache."""
     served: Literal["endpoint", "local"] = "endpoint"

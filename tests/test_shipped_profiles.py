@@ -3,17 +3,16 @@
 from pathlib import Path
 
 import pytest
-from pan_scdg.models.config import count_positions, read_config
-from pan_scdg.profile.baseline import Bm25Pairs, Containment, Cosine, GramLogistic
-from studies.data.pair_manifest import MOST_TOKENS
 
+from pan_scdg.models.checkpoint import count_positions, read_config
 from pan_scdg.profile import find_profile, list_profiles, load_profile
+from studies.prepare import MAX_TOKENS
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 
 QWEN3 = [name for name in list_profiles() if "qwen3" in name]
-BASELINES = [name for name in list_profiles() if name.startswith("pan25-") and load_profile(name).baseline is not None]
-PAIRS_2025 = [name for name in list_profiles() if name.startswith("pan25-") and name not in BASELINES]
+PAIRS_2025 = [name for name in list_profiles() if name.startswith("pan25-") and load_profile(name).gains is not None]
+SIMPLE = [name for name in list_profiles() if name.startswith("pan25-") and name not in PAIRS_2025]
 PUBLISHED = {  # thresholds of the paper's table of hyperparameters
     "pan25-containment": 0.04230565838,
     "pan25-bm25": 0.6477334899,
@@ -32,27 +31,28 @@ def test_the_smaller_members_of_the_family_are_there_for_both_jobs() -> None:
 @pytest.mark.parametrize("name", PAIRS_2025)
 def test_pan25_is_uncalibrated_and_says_so(name: str) -> None:
     profile = load_profile(name)
-    pairs = profile.need_pairs()
-    assert (pairs.q, pairs.w, pairs.threshold, pairs.calibration) == (None, None, None, None)
+    decide, gains = profile.need_decide(), profile.gains
+    assert gains is not None
+    assert (decide.method, gains.q, gains.w, decide.threshold, decide.calibration) == ("gains", None, None, None, None)
     assert "uncalibrated" in profile.description
     assert "# Uncalibrated:" in find_profile(name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_baselines_carry_the_papers_thresholds_and_no_others(name: str) -> None:
+@pytest.mark.parametrize("name", SIMPLE)
+def test_simple_methods_carry_the_papers_thresholds_and_no_others(name: str) -> None:
     profile, text = load_profile(name), find_profile(name).read_text(encoding="utf-8")
-    assert profile.baseline is not None
-    assert profile.baseline.threshold == PUBLISHED.get(name)
+    assert profile.need_decide().threshold == PUBLISHED.get(name)
     assert ("# Uncalibrated:" in text) == ("uncalibrated" in profile.description) == (name not in PUBLISHED)
     assert ("with the paper's threshold" in profile.description) == (name in PUBLISHED)
 
 
-def test_baselines_have_the_papers_constants() -> None:
-    tables = {name: load_profile(name).baseline for name in BASELINES}
-    chunks = {name: table.chunk_tokens for name, table in tables.items() if isinstance(table, Cosine)}
+def test_simple_methods_have_the_papers_constants() -> None:
+    profiles = {name: load_profile(name) for name in SIMPLE}
+    chunks = {name: p.cosine.chunk_tokens for name, p in profiles.items() if p.cosine is not None}
     assert chunks == {"pan25-linq": 4096, "pan25-gte-qwen2-7b": 32_000, "pan25-minilm": 256}
-    assert {t.n for t in tables.values() if isinstance(t, Containment | GramLogistic)} == {4}
-    (bm25,) = [table for table in tables.values() if isinstance(table, Bm25Pairs)]
+    tables = [table for p in profiles.values() for table in (p.containment, p.gram_logistic) if table is not None]
+    assert {table.n for table in tables} == {4}
+    (bm25,) = [p.bm25 for p in profiles.values() if p.bm25 is not None]
     assert (bm25.k1, bm25.b) == (1.2, 0.75)
 
 
@@ -73,7 +73,7 @@ def test_qwen3_profiles_carry_the_same_probes(name: str) -> None:
 @pytest.mark.parametrize("name", SMALLER)
 def test_smaller_members_stay_inside_what_qwen3_was_trained_on(name: str) -> None:
     profile = load_profile(name)
-    lengths = [profile.pairs and profile.pairs.limit, profile.retrieval and profile.retrieval.context]
+    lengths = [profile.gains and profile.gains.limit, profile.retrieval and profile.retrieval.context]
     assert [n for n in lengths if n] == [32_768]
     model = profile.need_model()
     assert (model.dtype, model.dtype_without_bf16, model.attention) == ("bfloat16", "float16", "sdpa")
@@ -86,7 +86,8 @@ def test_positions_reach_the_limit_of_the_papers_models(name: str, tmp_path: Pat
     (tmp_path / "config.json").write_bytes(published.read_bytes())
     positions = count_positions(read_config(tmp_path, weights=False), profile.need_model())
     assert positions is not None
-    assert MOST_TOKENS < profile.need_pairs().limit <= positions
+    assert profile.gains is not None
+    assert MAX_TOKENS < profile.gains.limit <= positions
 
 
 @pytest.mark.parametrize("name", list_profiles())

@@ -6,7 +6,8 @@ from pan_scdg import __version__
 from pan_scdg.cli.check import check
 from pan_scdg.cli.models import models
 from pan_scdg.cli.options import quiet_option
-from pan_scdg.cli.run import index, report, run, score
+from pan_scdg.cli.run import index, report, run
+from pan_scdg.cli.score import score
 from pan_scdg.cli.start import demo, prepare, profiles
 from pan_scdg.cli.tira import tira
 from pan_scdg.cli.truth import calibrate, evaluate

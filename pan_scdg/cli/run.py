@@ -1,14 +1,11 @@
-"""The commands run, report, score and index."""
+"""The commands run, report and index."""
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from pan_scdg.cli.options import (
-    FILE,
-    FILE_OR_STANDARD,
     FOLDER,
     GroupedCommand,
     cluster_option,
@@ -190,61 +187,3 @@ def index(directory: Path, folder: Path, profile: str, device: str, workers: int
     chosen = load_chosen_profile(profile)
     for line in make_index(chosen, directory, folder, Devices(choose_device(chosen, device), workers, cluster)):
         click.echo(line)
-
-
-@click.command(short_help="Score one pair of text files.")
-@click.argument("suspicious", type=FILE_OR_STANDARD)
-@click.argument("source", type=FILE_OR_STANDARD)
-@profile_option
-@device_option
-@engine_option
-@model_option
-@over_long_option
-@click.option(
-    "--tokens",
-    type=FILE_OR_STANDARD,
-    help="File for one JSON line per token with log-probabilities and gain in nats; - prints them after the result.",
-)
-@click.option("--report", type=FILE, help="HTML file for both texts side by side, with their passages and gains.")
-@quiet_option
-def score(
-    suspicious: Path,
-    source: Path,
-    profile: str,
-    device: str,
-    engine: Literal["packed", "reference"],
-    model: Path | None,
-    over_long: str | None,
-    tokens: Path | None,
-    report: Path | None,
-) -> None:
-    """Score a SUSPICIOUS file with a SOURCE file and print JSON; one of them can be - for standard input.
-
-    \b
-    Example:
-      pan-scdg score suspicious.txt source.txt --report report.html
-    """
-    from pan_scdg.cli.paths import check_file, find_profile_file, holds_report, holds_tokens
-    from pan_scdg.jobs.result import write_atomically
-    from pan_scdg.jobs.score import STANDARD, format_report, format_tokens, score_files
-
-    if suspicious == source == STANDARD:
-        raise click.UsageError("only one of the two files can be standard input")
-    chosen = load_chosen_profile(profile, over_long)
-    if tokens is not None and chosen.gains is None:
-        raise click.UsageError(f"--tokens has no effect: profile {chosen.name} computes no gains of tokens")
-    inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": find_profile_file(profile)}
-    if tokens is not None and tokens != STANDARD:
-        check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)
-    if report is not None:
-        check_file(report, "--report", {**inputs, "--tokens": tokens}, "the report of a pair", holds_report)
-    result = score_files(chosen, suspicious, source, device=device, model=model, engine=engine)
-    if report is not None:
-        write_atomically(report, format_report(result, suspicious, source))
-    if tokens == STANDARD:
-        click.echo(json.dumps(result.record))
-        click.echo("".join(format_tokens(result)), nl=False)
-        return
-    if tokens is not None:
-        write_atomically(tokens, "".join(format_tokens(result)))
-    click.echo(json.dumps(result.record, indent=1))

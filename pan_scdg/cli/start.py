@@ -75,7 +75,7 @@ def demo(output: Path, device: str) -> None:
     Example:
       pan-scdg demo
     """
-    from pan_scdg.jobs.demo import run_demo
+    from pan_scdg.cli.demo import run_demo
     from pan_scdg.models.devices import choose_device
     from pan_scdg.profile import load_profile
 

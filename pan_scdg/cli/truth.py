@@ -55,9 +55,11 @@ def calibrate(
     """
     from pan_scdg.cli.paths import check_file, find_profile_file, holds_profile
     from pan_scdg.jobs.calibrate import calibrate as choose
+    from pan_scdg.jobs.calibrate import copy_profile
 
     inputs = {"--input": directory, "--truth": truth, "--scores": scores, "--profile": find_profile_file(profile)}
     check_file(write, "--write", inputs, "a profile", holds_profile)
+    copy_profile(profile, write)  # a wrong name is refused before anything is scored
     with tempfile.TemporaryDirectory(prefix="pan_scdg-") as temporary:
         if scores is None:
             scores = Path(temporary) / "scores"

@@ -85,9 +85,7 @@ def calibrate(
     Raises:
         UserError: the truth is missing, all pairs have the same label, or the scores are of another input or profile.
     """
-    document, notices = read_toml(find_profile(source)), Notices()
-    document["name"] = output.stem  # results distinguish the two profiles
-    profile = parse_profile(document.unwrap(), output)
+    (document, profile), notices = copy_profile(source, output), Notices()
     job = require_job(scores, "pairs")
     labels, values = _read_labelled_scores(directory, truth, scores, job, notices)
     _check_profile(profile, job, scores)
@@ -96,6 +94,17 @@ def calibrate(
     parse_profile(document.unwrap(), output)
     write_atomically(output, tomlkit.dumps(document))
     return chosen, notices.list_warnings()
+
+
+def copy_profile(source: str, output: Path) -> tuple[tomlkit.TOMLDocument, Profile]:
+    """Return a profile under the name of the file to write, with its comments and as it is read.
+
+    Raises:
+        UserError: the profile is not valid, or the file's name is no name of a profile.
+    """
+    document = read_toml(find_profile(source))
+    document["name"] = output.stem  # results distinguish the two profiles
+    return document, parse_profile(document.unwrap(), output)
 
 
 def choose_settings(

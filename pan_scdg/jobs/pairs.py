@@ -181,7 +181,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         say([describe_models(workers.models.values())] if workers.models else [])
         checked = check_pairs(pairs, workers.method, notices, options.on_error)
         with open_workers(workers, options.devices) as opened:
-            score_pairs(checked.lengths, opened.map, work.scores)
+            score_pairs(checked.lengths, opened.map, work.scores, profile.method_settings.max_batch)
             files = [_write_scores(work, pairs)]
             if not options.scores_only:
                 rule = DecisionRule(
@@ -239,13 +239,18 @@ def read_texts(pair: DocumentPair) -> TextPair:
 
 
 def score_pairs(
-    lengths: Mapping[DocumentPair, tuple[int, int]], compute: Callable[..., Iterator[Any]], scores: ScoreFile
+    lengths: Mapping[DocumentPair, tuple[int, int]],
+    compute: Callable[..., Iterator[Any]],
+    scores: ScoreFile,
+    max_batch: int | None = None,
 ) -> None:
     """Score the batches that are not in the score file yet, and append their scores.
 
     A batch is computed as a whole, since the last digits of a score depend on what is computed together.
     """
-    batches = [batch for batch in make_batches(lengths) if not all(name_key(pair) in scores for pair in batch)]
+    batches = [
+        batch for batch in make_batches(lengths, max_batch) if not all(name_key(pair) in scores for pair in batch)
+    ]
     tasks = ([read_texts(pair) for pair in batch] for batch in batches)
     with Progress("scoring pairs", sum(map(len, batches))) as progress:
         for batch, batch_scores in zip(batches, compute(tasks)):
@@ -253,7 +258,9 @@ def score_pairs(
             progress.update(len(batch))
 
 
-def make_batches(lengths: Mapping[DocumentPair, tuple[int, int]]) -> list[list[DocumentPair]]:
+def make_batches(
+    lengths: Mapping[DocumentPair, tuple[int, int]], max_batch: int | None = None
+) -> list[list[DocumentPair]]:
     """Return batches of up to `BATCH_CHARACTERS`: the pairs of a target together, those with the longest pair first.
 
     A pair that does not fit in memory thus shows at the beginning.
@@ -265,7 +272,7 @@ def make_batches(lengths: Mapping[DocumentPair, tuple[int, int]]) -> list[list[D
     batches: list[list[DocumentPair]] = []
     space = 0
     for pair in (pair for group in groups for pair in group):
-        if not batches or sum(lengths[pair]) > space:
+        if not batches or sum(lengths[pair]) > space or len(batches[-1]) == max_batch:
             batches.append([])
             space = BATCH_CHARACTERS
         batches[-1].append(pair)

@@ -12,7 +12,7 @@ from pan_scdg.jobs.evaluate import evaluate
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
-MARK = ".pan_scdg.json"
+MARK = "job.json"
 
 
 def mark_of(output: Path) -> dict[str, Any]:
@@ -47,10 +47,10 @@ def test_files_equal_those_of_an_input_that_has_only_these(
     assert f"warning: partial: the first {count} of {of} {what}" in limited.err
     assert "partial" not in alone.err
     mark = mark_of(tmp_path / "limited")
-    assert mark["partial"] == {"done": count, "of": of, "what": what}
-    assert mark["job"]["limit"] == count
+    assert mark["partial"] == f"partial: the first {count} of {of} {what}, the rest was left out by --limit"
+    assert mark["limit"] == count
     assert "partial" not in mark_of(tmp_path / "alone")
-    assert "limit" not in mark_of(tmp_path / "alone")["job"]
+    assert mark_of(tmp_path / "alone")["limit"] is None
 
 
 def test_another_limit_is_another_job(pairs_input: Path, run: Run, visible: Visible, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_another_limit_is_another_job(pairs_input: Path, run: Run, visible: Visi
     for more in ((), ("--limit", 4)):
         refused = run(pairs_input, output, *more)
         assert refused.code == 2
-        assert "holds the result of another input, profile or setting" in refused.err
+        assert "holds a result of other settings" in refused.err
         assert visible(output) == before
     assert run(pairs_input, output, "--overwrite").code == 0
     assert set(visible(output)) > set(before)

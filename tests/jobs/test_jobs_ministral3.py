@@ -13,7 +13,6 @@ from tests.stand_ins import read_small_config, write_checkpoint, write_profile
 transformers = pytest.importorskip("transformers")
 
 NAME = "Ministral-3-8B-Base-2512"
-RULE = {"q": 10, "threshold": 0.0}
 
 
 @pytest.mark.skipif(transformers.__version__ < "5", reason="the architecture ministral3 came with transformers 5")
@@ -23,7 +22,7 @@ def test_pairs_are_decided_by_both_engines_alike(
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(tmp_path))
     write_checkpoint(NAME, tmp_path / NAME)
     assert read_small_config(NAME)["text_config"]["model_type"] == "ministral3"
-    profile = write_profile("pan25-ministral-3-8b", tmp_path / "p.toml", pairs=RULE)
+    profile = write_profile("pan25-ministral-3-8b", tmp_path / "p.toml", gains={"q": 10}, decide={"threshold": 0.0})
     scores = []
     for engine in ("packed", "reference"):
         where = ("--input", pairs_input, "--output", tmp_path / engine, "--device", "cpu", "--engine", engine)

@@ -60,11 +60,15 @@ def test_candidates_have_a_key_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_stopped_run_continues_and_a_complete_one_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), open_result(tmp_path, JOB) as work:
-        assert work is not None
-        work.scores.append([line(1)])
-        (work.staged / "half").write_text("x")
-        raise KeyboardInterrupt
+    def stop() -> None:
+        with open_result(tmp_path, JOB) as work:
+            assert work is not None
+            work.scores.append([line(1)])
+            (work.staged / "half").write_text("x")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
     assert [path.name for path in tmp_path.iterdir()] == [".pan_scdg"]
     with pytest.raises(UserError, match="holds an unfinished result; finish"):
         require_job(tmp_path)

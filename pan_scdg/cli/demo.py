@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pan_scdg.bundled import find_bundled
+from pan_scdg.cli.score import score_files
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.jobs.evaluate import evaluate_pairs, evaluate_retrieval
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.pairs import DECISIONS, detect_pairs
 from pan_scdg.jobs.retrieval import RUN, retrieve_sources
-from pan_scdg.jobs.score import score_files
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.progress import format_count
 from pan_scdg.report.pages import PAGE

@@ -1,0 +1,214 @@
+"""``calibrate`` from the command line, against the rule restated by brute force; whose scores a threshold decides."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
+from pan_scdg.methods.char_ngrams import compute_covered_share
+from pan_scdg.methods.containment import measure_overlap
+from pan_scdg.methods.simple import split_tokens
+from pan_scdg.models.fingerprint import fingerprint_weights
+from pan_scdg.pan.inputs import hash_input
+from pan_scdg.profile import GainSettings, load_profile
+
+Run = Callable[..., Any]
+Records = Callable[[Path], list[dict[str, Any]]]
+GRID = (1, 2, 5, 10, 20, 30, 50)
+POSITIVE = {("s1", "r1"), ("s2", "r2"), ("s3", "r3")}
+UNCALIBRATED = {"gains.q": None, "decide.threshold": None}
+
+
+@pytest.fixture
+def scores(run: Run, pairs_input: Path, profile_with: Callable[..., Path], tmp_path: Path) -> Path:
+    """A result folder of ``run --scores-only``."""
+    done = run(pairs_input, tmp_path / "scores", "--scores-only", profile=profile_with(UNCALIBRATED))
+    assert done.code == 0, done.err
+    return tmp_path / "scores"
+
+
+@pytest.fixture
+def calibrate(cli: Run, pairs_input: Path, profile_with: Callable[..., Path], scores: Path, tmp_path: Path) -> Run:
+    """``calibrate(*more, changes=...)``: calibrate the small profile with these changes; writes ``mine.toml``."""
+
+    def call(*more: object, changes: Mapping[str, Any] = UNCALIBRATED, source: Path = pairs_input) -> Any:
+        where = ("--input", source, "--profile", profile_with(changes), "--write", tmp_path / "mine.toml")
+        return cli("calibrate", *where, "--scores", scores, *more)
+
+    return call
+
+
+def choose_by_brute_force(scores_by: Mapping[float, Mapping[tuple[str, str], float]]) -> tuple[Fraction, ...]:
+    """``(f1, accuracy, parameter, threshold)``: every parameter with every score as threshold, in fractions."""
+    tried = []
+    for parameter, scores in scores_by.items():
+        for threshold in scores.values():
+            flagged = {pair for pair, score in scores.items() if score >= threshold}
+            hits = len(flagged & POSITIVE)
+            right = hits + len(scores.keys() - flagged - POSITIVE)
+            f1 = Fraction(2 * hits, len(flagged) + len(POSITIVE))
+            tried.append((f1, Fraction(right, len(scores)), Fraction(parameter), Fraction(threshold)))
+    return max(tried)
+
+
+def test_choice_equals_the_rule_by_brute_force(
+    pairs_input: Path, finished: Callable[[Path], Path], records: Records, calibrate: Run, tmp_path: Path
+) -> None:
+    kept = records(finished(pairs_input) / "gains.jsonl.gz")
+    gains = {(line["suspicious"], line["source"]): np.array(line["gains"]) for line in kept}
+    f1, accuracy, q, threshold = choose_by_brute_force(
+        {
+            q: {p: float(np.sort(g)[::-1][: max(1, ceil(len(g) * q / 100))].mean()) for p, g in gains.items()}
+            for q in GRID
+        }
+    )
+    done = calibrate()
+    assert done.code == 0, done.err
+    profile = load_profile(str(tmp_path / "mine.toml"))
+    settings, decide = profile.method_settings, profile.need_decide()
+    assert isinstance(settings, GainSettings)
+    assert settings.q == float(q)
+    assert decide.threshold == pytest.approx(float(threshold), abs=2e-6)
+    calibration = decide.calibration
+    assert calibration is not None
+    assert (calibration.pairs, calibration.positives, calibration.negative_pairs) == (6, 3, 3)
+    assert calibration.digest == hash_input(pairs_input, "pairs")
+    assert (calibration.f1, calibration.accuracy) == pytest.approx((float(f1), float(accuracy)), abs=1e-6)
+    assert f"gains with q {float(q):g}, threshold {decide.threshold:.6f}: F1 {float(f1):.4f}" in done.out
+
+
+def test_written_profile_keeps_comments_and_decides_its_own_pairs(
+    pairs_input: Path, calibrate: Run, run: Run, cli: Run, records: Records, tmp_path: Path
+) -> None:
+    assert calibrate("--json").code == 0
+    mine, output = tmp_path / "mine.toml", tmp_path / "out"
+    assert mine.read_text(encoding="utf-8").startswith("# For tests")
+    assert load_profile(str(mine)).name == "mine"
+    assert run(pairs_input, output, profile=mine).code == 0
+    decisions = records(output / "decisions.jsonl")
+    threshold = decisions[0]["threshold"]
+    assert all(d["decision"] for d in decisions if d["score"] == threshold), "score >= threshold is positive"
+    assert threshold in {d["score"] for d in decisions}
+    negatives = [d["score"] for d in decisions if (d["suspicious"], d["source"]) not in POSITIVE]
+    for decision in decisions:
+        share = sum(round(score, 4) >= round(decision["score"], 4) for score in negatives) / len(negatives)
+        assert decision["negatives_at_least"] == pytest.approx(share, abs=1e-4)
+    held = cli("evaluate", "--input", pairs_input, "--output", output)
+    assert held.code == 0
+    assert "these very 6 pairs (3 positive, 3 negative)" in held.out
+
+
+def test_another_model_or_dtype_is_told_apart(
+    pairs_input: Path,
+    calibrate: Run,
+    run: Run,
+    cli: Run,
+    records: Records,
+    other_weights: Callable[..., Path],
+    tiny_folder: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    assert calibrate().code == 0
+    mine, other = tmp_path / "mine.toml", other_weights(tmp_path / "other", 1.5)
+    decide = load_profile(str(mine)).need_decide()
+    assert (decide.calibrated_with, decide.dtype) == (fingerprint_weights(tiny_folder("qwen2")), "float32")
+    done = run(pairs_input, tmp_path / "out", profile=mine, model=other)
+    assert done.code == 0
+    assert (
+        f"warning: nothing is decided: the profile was calibrated with a model {decide.calibrated_with[:12]}"
+        in done.err
+    )
+    for record in records(tmp_path / "out" / "decisions.jsonl"):
+        assert (record["threshold"], record["decision"]) == (None, None)
+        assert isinstance(record["score"], float)
+        assert "negatives_at_least" not in record
+    held = cli("evaluate", "--input", pairs_input, "--output", tmp_path / "out")
+    assert (held.code, "auroc" in held.out, "plagdet" in held.out) == (0, True, False)
+    files = (pairs_input / "susp" / "s2.txt", pairs_input / "src" / "r2.txt")
+    said = json.loads(cli("score", *files, "--profile", mine, "--model", other, "--device", "cpu").out)
+    assert (said["decision"], said["threshold"]) == (None, None)
+    assert said["warnings"][0].startswith("nothing is decided: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gains.limit": 500}, "another [gains]"),
+        ({"model.pack_tokens": 100}, "another [model]"),
+        ({"gains.segments.target_tokens": 64}, "another [gains]"),
+    ],
+)
+def test_scores_of_other_settings_are_refused(
+    calibrate: Run, changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    done = calibrate(changes={**UNCALIBRATED, **changes})
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "mine.toml").exists()
+
+
+def test_other_pairs_and_a_truth_of_one_class_are_refused(pairs_input: Path, calibrate: Run, tmp_path: Path) -> None:
+    (tmp_path / "truth").mkdir()
+    for path in (pairs_input / "truth").iterdir():
+        reference = path.name.split("-")[0]
+        (tmp_path / "truth" / path.name).write_text(f'<document reference="{reference}.txt"/>', encoding="utf-8")
+    done = calibrate("--truth", tmp_path / "truth")
+    assert (done.code, "all pairs have the same label" in done.err) == (2, True)
+    shutil.copytree(pairs_input, tmp_path / "other")
+    lines = (pairs_input / "pairs").read_text().splitlines(keepends=True)
+    (tmp_path / "other" / "pairs").write_text("".join(lines[:-1]))
+    done = calibrate(source=tmp_path / "other")
+    assert (done.code, "another input" in done.err) == (2, True)
+    assert not (tmp_path / "mine.toml").exists()
+
+
+@pytest.mark.parametrize("target", ["absent/mine.toml", "my profile.toml"])
+def test_an_unusable_target_is_found_before_anything_is_scored(
+    cli: Run, pairs_input: Path, forwards: list[int], tmp_path: Path, target: str
+) -> None:
+    done = cli("calibrate", "--input", pairs_input, "--profile", "scdg-mini", "--write", tmp_path / target)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert not forwards
+    assert not (tmp_path / target).exists()
+
+
+def test_profile_without_threshold_decides_nothing(
+    pairs_input: Path, run: Run, profile_with: Callable[..., Path], tmp_path: Path
+) -> None:
+    done = run(pairs_input, tmp_path / "out", profile=profile_with(UNCALIBRATED))
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "has no threshold" in done.err
+    assert "`calibrate --input DIR" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_n_of_character_n_grams_and_weights_are_chosen_in_one_command(
+    cli: Run, pairs_input: Path, records: Records, tmp_path: Path
+) -> None:
+    texts = {p.stem: p.read_text(encoding="utf-8") for p in sorted(pairs_input.glob("s*/*.txt"))}
+    lines = (pairs_input / "pairs").read_text().splitlines()
+    pairs = [tuple(name.removesuffix(".txt") for name in line.split()) for line in lines]
+    where = ("--input", pairs_input, "--device", "cpu")
+    assert cli("calibrate", *where, "--profile", "pan25-char-ngrams", "--write", tmp_path / "n.toml").code == 0
+    chosen: Any = load_profile(str(tmp_path / "n.toml"))
+    scores_by = {
+        n: {p: compute_covered_share(texts[p[0]], texts[p[1]], n) for p in pairs} for n in chosen.char_ngrams.grid
+    }
+    f1, _, n, threshold = choose_by_brute_force(scores_by)  # type: ignore[arg-type]
+    assert (chosen.char_ngrams.n, chosen.decide.threshold) == (n, pytest.approx(float(threshold)))
+    assert chosen.decide.calibration.f1 == pytest.approx(float(f1), abs=1e-6)
+
+    assert cli("calibrate", *where, "--profile", "pan25-gram-logistic", "--write", tmp_path / "g.toml").code == 0
+    rows = [measure_overlap(split_tokens(texts[s]), split_tokens(texts[r]), 4) for s, r in pairs]
+    weights = fit_logistic(rows, [pair in POSITIVE for pair in pairs])
+    assert load_profile(str(tmp_path / "g.toml")).gram_logistic.weights == weights  # type: ignore[union-attr]
+    assert cli("run", *where, "--profile", tmp_path / "g.toml", "--output", tmp_path / "out", "--no-metadata").code == 0
+    found = [record["score"] for record in records(tmp_path / "out" / "decisions.jsonl")]
+    np.testing.assert_allclose(found, compute_probabilities(weights, rows), atol=1e-6)
