@@ -186,7 +186,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
                 score_candidates(corpus, targets, stages, settings, work.scores, opened.map, options.keep_gains)
         files = write_results(work, corpus, queries, stages, workers, options.keep_gains)
         if options.report:
-            files.append(write_page(work.staged, job, options.input))
+            files.append(write_page(work.staged, {**job, "partial": partial and str(partial)}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
         incidents = [] if workers.model is None else workers.model.incidents

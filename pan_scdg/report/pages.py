@@ -46,10 +46,8 @@ def write_page(folder: Path, job: Mapping[str, Any], directory: Path) -> str:
         directory: the input.
 
     Raises:
-        UserError: the result decides nothing, or the input cannot be read.
+        UserError: the input cannot be read.
     """
-    if job["task"] == "check" or job["scores_only"]:
-        raise UserError("has no decisions of `run`", "give the output of `run` without --scores-only", folder)
     if job["task"] == "pairs":
         page = render_report(make_run_report(folder, job, directory))
     else:
