@@ -48,7 +48,7 @@ MIN_OVERLAP = 0.5
 MAX_NAME_BYTES = 255
 MAX_MEASURED_PAIRS = 100
 """Of these best pairs the gains of passages are measured, which takes about a second a passage."""
-AMONG_WARNING = "the texts were compared among each other: which one of a pair was written first is unknown"
+AMONG_WARNING = "the texts were compared with each other: which one of a pair was written first is unknown"
 COMMON_WARNING = "all passages are ones that many of the texts share, which counts less"
 
 Indices = tuple[int, int]
@@ -75,7 +75,7 @@ class CheckOptions:
 
 
 class ScoredPair(NamedTuple):
-    """A pair as the report shows it; of texts compared among each other, the better of both directions."""
+    """A pair as the report shows it; of texts compared with each other, the better of both directions."""
 
     indices: Indices
     """Target and source of the score."""
@@ -111,7 +111,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     lines: list[str] = []
     with open_result(options.output, job, overwrite=options.overwrite) as work:
         if work is not None:
-            say([describe_models(workers.models.values())])
+            say([describe_models(workers.models.values())] if workers.models else [])
             rule = DecisionRule(
                 profile, workers.method.fingerprint, job["models"].get("language_model", {}).get("dtype")
             )
@@ -202,9 +202,12 @@ def _score(
         directions = []
         for i, j in _list_directions(material, pair_indices):
             pair = pairs[i, j]
-            error, line = checked.errors.get(pair), scores[name_key(pair)] if pair in checked.lengths else {}
-            values = line.get("values", {})
-            record = rule.decide(values, line["warnings"]) if error is None else rule.decide_failed(error)
+            values: Mapping[str, float] = {}
+            if pair in checked.errors:
+                record = rule.decide_failed(checked.errors[pair])
+            else:
+                line = scores[name_key(pair)]
+                values, record = line["values"], rule.decide(line["values"], line["warnings"])
             names, words = (left[i].shown.name, right[j].shown.name), (left[i].words, right[j].words)
             directions.append(ScoredPair((i, j), make_report_pair(record, names, words), values))
         scored.append(min(directions, key=lambda one: rank_pair(one.shown)))
@@ -328,10 +331,7 @@ def make_report(
     left_out: int,
     template: Path | None,
 ) -> Report:
-    """Return the report of a check.
-
-    ``left_out`` is the number of pairs that a first stage left out.
-    """
+    """Return the report of a check; ``left_out`` is the number of pairs that the first stage left out."""
     warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
     if threshold is None:
         warnings.append(wording.UNDECIDED)

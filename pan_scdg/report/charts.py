@@ -66,7 +66,7 @@ def make_histogram(scores: Sequence[float], threshold: float | None) -> Histogra
         return None
     low, high = _find_range([*scores, *([] if threshold is None else [threshold])])
     width = (high - low) / HISTOGRAM_BINS
-    # shift the bins so that one begins at the threshold: no bar holds both kinds of pairs
+    # shift the bins so that one begins at the threshold: no bar counts both kinds of pairs
     start = low if threshold is None else threshold - math.ceil((threshold - low) / width - 1e-9) * width
     number = math.ceil((high - start) / width - 1e-9) + 1
     edges = start + width * np.arange(number + 1)
@@ -168,7 +168,7 @@ def _draw_area(places: Sequence[int], tops: Sequence[float], zero: float, width:
 
 
 class Matrix(NamedTuple):
-    """The pairs with a sign of reuse; rows and columns are those of the best pairs first."""
+    """The pairs with a sign of reuse; texts of the best pairs come first."""
 
     rows: tuple[TextView, ...]
     columns: tuple[TextView, ...]

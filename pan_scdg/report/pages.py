@@ -144,7 +144,7 @@ class RunTexts(Mapping[str, ReportText]):
 def _add_details(
     folder: Path, decided: Sequence[DecidedPair], suspicious: RunTexts, sources: RunTexts
 ) -> Iterator[ReportPair]:
-    """Yield the pairs with passages and gains; passages that the run did not look for are found here."""
+    """Yield the pairs with passages and gains; passages are searched here if the run did not."""
     evidence: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
     for line in read_lines(folder / "passages.jsonl"):
         evidence[line["suspicious"], line["source"]].append(read_evidence(line))

@@ -44,7 +44,7 @@ class RankedSource(NamedTuple):
     score: float | None
     """That decides the rank; None: not scored."""
     routes: Mapping[str, tuple[int, float]]
-    """Rank and score in each first-stage ranking that has found it."""
+    """Rank and score in each first-stage ranking that contains it."""
 
 
 class ExplainedPassage(NamedTuple):
@@ -97,7 +97,7 @@ class QueryView:
 
     @property
     def share(self) -> float:
-        """Return the share of the query's characters that lie in passages."""
+        """Return the share of the query's characters inside passages."""
         return sum(p.evidence.end - p.evidence.begin for p in self.query.passages) / max(1, len(self.text.text))
 
     @cached_property

@@ -63,9 +63,9 @@ class Report:
     """Profile, model, fingerprint, version and the like, shown as they are, by name."""
     warnings: tuple[str, ...] = ()
     among: bool = False
-    """The texts were compared among each other: which one of a pair came first is unknown."""
+    """The texts were compared with each other: which one of a pair came first is unknown."""
     table_file: str = ""
-    """The file beside the page that lists all pairs; empty if no such file is written."""
+    """The file next to the page that lists all pairs; empty if no such file is written."""
     passages_file: str = ""
     """The same for passages."""
 

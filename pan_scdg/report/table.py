@@ -82,7 +82,7 @@ def format_passages(report: Report) -> Iterator[str]:
     """Yield a line of ``passages.jsonl`` for each passage of each pair, in the order of the report.
 
     ``begin`` and ``end`` are characters of the suspicious text, ``begin2`` and ``end2`` of the source; ``sentences``
-    and ``sentences2`` are the whole sentences that they lie in.
+    and ``sentences2`` are the whole sentences around them.
     """
     for pair in report.pairs:
         for passage in pair.passages:

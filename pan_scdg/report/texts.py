@@ -12,7 +12,7 @@ from pan_scdg.report.records import TokenGains
 from pan_scdg.retrieval.sentences import find_sentence_spans
 
 _CHANGED = re.compile("[\0\ud800-\udfff]")
-"""Characters that a browser drops or that no file can hold."""
+"""Characters that a browser drops or that no file can contain."""
 _BREAK = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 LINE_CUT_CHARACTERS = 2_000
 """A block of more characters is cut at its next line break, because browsers skip invisible text in whole blocks."""
@@ -181,7 +181,7 @@ def _find_cut(text: str, start: int, end: int) -> int:
 
 
 def assign_owners(length: int, spans: Sequence[Span]) -> list[Stretch]:
-    """Return the stretches of a text that lie in spans, with the index of the span, in order and without overlap.
+    """Return the stretches of a text inside spans, with the index of the span, in order and without overlap.
 
     Where spans overlap, the first one owns the characters.
     """

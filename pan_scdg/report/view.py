@@ -56,7 +56,7 @@ class Row:
 
     @property
     def share(self) -> float:
-        """Return the share of the suspicious text's characters that lie in passages."""
+        """Return the share of the suspicious text's characters inside passages."""
         inside = np.zeros(len(self.left.text), bool)
         for passage in self.pair.passages:
             inside[passage.begin : passage.end] = True
@@ -203,7 +203,7 @@ def measure_passage(passage: Evidence, left: TextView, right: TextView) -> int:
 
 
 def _measure_gains(row: Row) -> int:
-    """Return the size of a pair's gains: those of the tokens, and the colours of sentences in its passages."""
+    """Return the size of a pair's gains: of its tokens, and of coloured sentences."""
     if row.pair.gains is None:
         return 0
     return TOKEN_BYTES * len(row.pair.gains.gains) + SENTENCE_BYTES * len(row.left.sentences)
@@ -221,7 +221,7 @@ def _choose_gains(rows: Iterable[Row], space: int) -> set[int]:
 
 
 def mark_texts(rows: Iterable[PassageView]) -> None:
-    """Mark passages in their two texts, those of the first rows on top."""
+    """Mark passages in their two texts; where some overlap, the first row is on top."""
     marks: dict[TextView, list[Mark]] = {}
     for row in rows:
         p = row.passage

@@ -277,7 +277,7 @@ def test_a_telephone_shows_names_score_and_decision(page: "Page", example_file: 
 def test_the_page_follows_a_dark_desktop(page: "Page", example_file: Path) -> None:
     colours = []
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         open_page(page, example_file)
         colours.append(page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor"))
     assert colours == ["rgb(255, 255, 255)", "rgb(22, 25, 29)"]
