@@ -2,8 +2,8 @@
 
 Both look for the 2,000 vectors most similar to each query vector among random unit vectors, some of which lie a
 millionth apart. Ours reads float16 from disk and is exact to six decimals; the reference, a blocked float32 BLAS
-product with ``argpartition``, has its float32 vectors in memory. They take turns in one process on the same threads and the
-shortest time of each counts; the peak memory is that of a process that only searches.
+product with ``argpartition``, has its float32 vectors in memory. They take turns in one process on the same threads
+and the shortest time of each counts; the peak memory is that of a process that only searches.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Size and time of ``report.html``, and how soon a long pair can be read: ``python -m benchmarks.report_page``.
 
 ``report`` makes the page of a run on pairs of different texts of 1,500 words, half of them with copied paragraphs. Then
-``score --report`` makes the page of one long pair with the gains of all its tokens, which is opened in headless
-Chromium (the package playwright and an installed Chromium).
+the page of one long pair with the gains of all its tokens is opened in headless Chromium (the package playwright and an
+installed Chromium).
 """
 
 import resource
@@ -14,9 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from benchmarks import corpus
 from benchmarks.pairs import run_command, write_folder
+from pan_scdg.align.passages import Evidence
+from pan_scdg.records import Passage
+from pan_scdg.report.html import render_report
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 
 PROFILE = """name = "copies"
 description = "aligns pairs with copied words"
@@ -40,18 +45,17 @@ def make_pairs(count: int) -> list[tuple[str, str]]:
     return pairs
 
 
-def make_long_pair(words: int) -> tuple[str, str]:
-    """Return texts of so many words, of which every fifth paragraph is the same in both."""
-    targets, sources = list[str](), list[str]()
-    for number in range(words):
-        own, other = (corpus.make_document(2 * number + side).split("\n\n") for side in (0, 1))
-        for place in range(0, min(len(own), len(other)), 5):
-            own[place] = other[place]
-        targets += own
-        sources += other
-        if sum(len(part.split()) for part in targets) > words:
-            break
-    return "\n\n".join(targets), "\n\n".join(sources)
+def make_large_report(tokens: int) -> Report:
+    """Return a pair with so many words a side, gains of all of them, and fifty passages."""
+    text = " ".join(corpus.make_document(number) for number in range(1 + tokens // 500))
+    text = " ".join(text.split(" ")[:tokens])
+    ends = np.cumsum([len(word) + 1 for word in text.split(" ")]).tolist()
+    spans = tuple((begin, end - 1) for begin, end in zip([0, *ends], ends))
+    gains = TokenGains(spans, tuple((i * 37 % 100) / 12 - 2 for i in range(len(spans))))
+    places = range(0, len(text) - 2000, len(text) // 50)
+    passages = tuple(Evidence(Passage(place, 2000, place, 2000), 0.9, 0.5, 1.0) for place in places)
+    texts = ({"long.txt": ReportText("long.txt", text)}, {"source.txt": ReportText("source.txt", text)})
+    return Report("Long", *texts, (ReportPair("long.txt", "source.txt", 0.9, "likely", passages, (), gains),), 0.4)
 
 
 def measure_browser(path: Path) -> list[tuple[str, float]]:
@@ -88,8 +92,8 @@ def measure_browser(path: Path) -> list[tuple[str, float]]:
 
 @click.command(help=__doc__)
 @click.option("--pairs", "count", default=1000, show_default=True)
-@click.option("--words", default=30_000, show_default=True, help="of each text of the long pair")
-def main(count: int, words: int) -> None:
+@click.option("--tokens", default=100_000, show_default=True, help="of each text of the long pair")
+def main(count: int, tokens: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "copies.toml").write_text(PROFILE, encoding="utf-8")
@@ -97,18 +101,15 @@ def main(count: int, words: int) -> None:
         where = ("--input", folder / "input", "--output", folder / "result")
         run_command("run", *where, "--profile", folder / "copies.toml", "--device", "cpu")
         began = time.perf_counter()
-        run_command("report", folder / "result")
+        run_command("report", folder / "result", "--input", folder / "input")
         seconds, peak = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         path = folder / "result" / "report.html"
         page, size = path.read_text(encoding="utf-8"), path.stat().st_size / 1e6
         details = page.count('<section class="pair"')
         click.echo(f"{count} pairs: {seconds:.1f} s, {size:.1f} MB, {details} in detail, {peak:.0f} MiB")
-        texts = folder / "target.txt", folder / "source.txt"
-        for file, text in zip(texts, make_long_pair(words), strict=True):
-            file.write_text(text, encoding="utf-8")
         path = folder / "pair.html"
-        run_command("score", *texts, "--profile", "scdg-mini", "--report", path, "--device", "cpu")
-        click.echo(f"{words} words a side: {path.stat().st_size / 1e6:.1f} MB")
+        path.write_text(render_report(make_large_report(tokens)), encoding="utf-8")
+        click.echo(f"{tokens} tokens a side: {path.stat().st_size / 1e6:.1f} MB")
         for name, seconds in measure_browser(path):
             click.echo(f"  {name:24} {seconds:.2f} s")
 

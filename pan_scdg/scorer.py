@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from pan_scdg.align.passages import Evidence
+from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.jobs.pairs import LEFT_OUT, PairWorkers, PassageTask
@@ -16,6 +17,7 @@ from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.methods.gains import GainMethod, PairGains
 from pan_scdg.models.devices import choose_device
 from pan_scdg.profile import Profile, load_profile
@@ -129,7 +131,7 @@ class Scorer:
         if self.profile.decide is not None:
             _check_method(self.profile)
             self._workers  # noqa: B018 - finds the models now
-        elif self.profile.model is not None:
+        else:
             self._model  # noqa: B018
 
     def __enter__(self) -> "Scorer":
@@ -141,7 +143,7 @@ class Scorer:
     def close(self) -> None:
         """Free the models; the scorer cannot be used afterwards."""
         self._closed = True
-        for name in ("_workers", "_model", "_gains", "_rule"):
+        for name in ("_workers", "_model", "_gains", "_rule", "_match_encoder"):
             vars(self).pop(name, None)
 
     def score(self, target: str, source: str) -> PairResult:
@@ -198,6 +200,7 @@ class Scorer:
             TypeError: the query or the text of a document is no `str`, or an item of ``documents`` is no pair.
         """
         self._check_open()
+        self.profile.need_retrieval()
         _check_text(query, "query")
         if not query.strip():
             raise UserError("the text is empty", "give it a text", "query")
@@ -208,7 +211,7 @@ class Scorer:
             if doc_id in texts:
                 raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
             texts[doc_id] = text
-        return [Ranked(*pair) for pair in rank_texts(query, texts, self.profile, self._model, self._options.device)]
+        return [Ranked(*pair) for pair in rank_texts(query, texts, self.profile, self._model, self._match_encoder)]
 
     @cached_property
     def _workers(self) -> PairWorkers:
@@ -221,10 +224,25 @@ class Scorer:
         return DecisionRule(self.profile, self._workers.method.fingerprint, dtype)
 
     @cached_property
+    def _match_encoder(self) -> SentenceEncoder | None:
+        """Return the encoder of ``[retrieval.match]``: that of the method that decides pairs if it is the same."""
+        match = self.profile.need_retrieval().match
+        if match is None:
+            return None
+        method = self._workers.method if self.profile.decide is not None else None
+        if isinstance(method, AlignmentMethod) and method.settings.model == match.model:
+            return method.encoder
+        return SentenceEncoder(match.model, self._options.device)
+
+    @cached_property
     def _facts(self) -> dict[str, Any]:
         """Return the lines of a report about program, profile and models."""
         profile = self.profile.model_dump(mode="json", exclude_none=True)
-        return describe_job({"profile": profile, "models": self._workers.identify(self._gains is not None)})
+        models = self._workers.identify(self._gains is not None)
+        names = {name: model.name for name, model in self._workers.list_models().items()}
+        if self._gains is not None:
+            names["language_model"] = self._gains.model.found.name
+        return describe_job({"profile": profile, "models": models, "model_names": names})
 
     @cached_property
     def _model(self) -> ScoringModel:

@@ -62,8 +62,6 @@ def prepare(data: Path | None, examples: bool, parts: tuple[str, ...], output: P
       pan26/      corpus.jsonl[.gz], queries.jsonl, qrels.txt
       multinews/  train.src.cleaned (or train.src)
 
-    As in the paper, the tokenizer of Qwen3-8B-Base measures the length of pairs, or else a bundled one. Distractors of
-    the retention study come from multinews/.
     """
     from studies.corpora import find_data, find_examples
     from studies.prepare import prepare as write

@@ -55,11 +55,9 @@ class Instance(NamedTuple):
     pair_id: str
     susp_file: str
     target: str
-    """The complete suspicious document."""
+    """The complete suspicious document; its span ``selected`` reuses the evidence."""
     evidence: str
-    """The selected span of the source."""
     selected: Span
-    """The span of the target that reuses the evidence."""
     reused: tuple[Span, ...]
     """Every annotated span of the suspicious document, in any of its truth files; they may overlap."""
 
@@ -90,10 +88,7 @@ def select_instances(
 ) -> tuple[list[Instance], dict[str, str]]:
     """Return up to ``count`` instances, and the reason of each candidate before them that was not taken.
 
-    Args:
-        corpus: pairs with their truth; their order does not matter.
-        pool: the sentences that must suffice to replace all evidence (conditions 5 and 6).
-        count: number of instances; further candidates are not considered.
+    The sentences of the pool must suffice to replace all evidence (conditions 5 and 6).
     """
     generator = random.Random(SELECTION_SEED)
     candidates = sorted((true for true in corpus if true.xml is not None), key=lambda true: f"{true.pair_id}.xml")

@@ -26,6 +26,16 @@ HEADINGS = dict(zip(PAIR_METRICS, ("Prec.", "Rec.", "F1", "FPR", "BAcc.", "MCC",
 NO_PARAMETER = 0.0
 """Stands for the parameter of a method that has none."""
 BASELINES, OURS = "Baselines", "SCDG"
+NAMES = {
+    "alignment": "{0.model} sentence alignment",
+    "bm25": "BM25 pair score",
+    "char-ngrams": "PAN12-style n-gram overlap",
+    "containment": "Max {0.n}-token-gram containment",
+    "cosine": "{0.model} cosine",
+    "gram-logistic": "{0.n}-token-gram logistic",
+    "vectors": "{0.model} cosine",
+}
+"""The paper's names of methods, with fields of their settings."""
 
 
 class Method(NamedTuple):
@@ -34,11 +44,10 @@ class Method(NamedTuple):
     name: str
     group: str
     values: Sequence[Values]
-    """The numbers of all pairs."""
+    """Of all pairs."""
     variants: Mapping[float, MethodSettings]
     """The settings to choose from, by their parameter."""
     published: float | None = None
-    """A threshold that is not chosen."""
 
     def compute_scores(self, labels: Flags, training: Numbers) -> dict[float, Floats]:
         """Return the scores of all pairs by parameter; only a logistic model reads labels and training pairs."""
@@ -64,19 +73,13 @@ def compute_scores(settings: MethodSettings, values: Sequence[Values]) -> Floats
 
 def name_method(profile: Profile) -> str:
     """Return the paper's name of the method of a profile."""
-    if profile.need_decide().method == "gains":
+    method: str = profile.need_decide().method
+    settings: Any = profile.method_settings
+    if method == "gains":
         return f"SCDG & {profile.need_model().name}"
-    if profile.alignment is not None:
-        return f"{profile.alignment.model} sentence alignment"
-    if profile.containment is not None:
-        return f"Max {profile.containment.n}-token-gram containment"
-    if profile.gram_logistic is not None:
-        return f"{profile.gram_logistic.n}-token-gram logistic"
-    if (cosine := profile.cosine or profile.vectors) is not None:
-        return f"{cosine.model} cosine"
-    if profile.prompt is not None:
-        return f"PlagBench {profile.prompt.shots}-shot ({'CoT' if profile.prompt.chain_of_thought else 'vanilla'})"
-    return "PAN12-style n-gram overlap" if profile.char_ngrams is not None else "BM25 pair score"
+    if method == "prompt":
+        return f"PlagBench {settings.shots}-shot ({'CoT' if settings.chain_of_thought else 'vanilla'})"
+    return NAMES[method].format(settings)
 
 
 def name_results(results: Sequence[Result]) -> list[str]:

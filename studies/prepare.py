@@ -55,17 +55,9 @@ def prepare(
 ) -> list[str]:
     """Write the folders of ``parts`` (none: all whose data exists) to the output; return warnings.
 
-    The same data gives the same bytes. Raises UserError if data is missing or damaged.
-
-    Args:
-        folders: the data.
-        output: a new folder, or with ``overwrite`` that of a former preparation.
-        parts: some of `PARTS`.
-        manifest: the authors' manifest of the PAN25 pairs; None: made here.
-        tokenizer: folder of the tokenizer that counts; None: the paper's if it is there, else a bundled one.
-        instances: number of pairs of the retention study.
-        seeds: number of orders of their chunks.
-        overwrite: replace a former output.
+    The same data gives the same bytes. ``manifest`` is the authors' manifest of the PAN25 pairs, ``tokenizer`` the
+    folder of the tokenizer that counts (None: the paper's if it is there, else a bundled one). The retention study has
+    so many ``instances``, each with so many orders of chunks (``seeds``). Raises UserError if data is damaged.
     """
     chosen = parts or [part for part in PARTS if all(getattr(folders, name).is_dir() for name in READ[part])]
     if not chosen:

@@ -88,14 +88,8 @@ def average_gains(folder: Path, contexts: Mapping[Names, Mapping[str, Any]]) -> 
     """Return mean gains of reused and of new tokens, and why pairs are left out, by their ids.
 
     As in the paper (Pair-Level Bootstrap Confidence Intervals), they are averaged over the seeds of each pair. A pair
-    of which a context was not scored, or whose target has no token of a content, is left out.
-
-    Args:
-        folder: a result with gains.
-        contexts: the records of the manifest by the names of target and context.
-
-    Returns:
-        ``[pairs, contents, levels]`` in nats per token, contents in the order of `CONTENT`.
+    of which a context was not scored, or whose target has no token of a content, is left out. The shape is ``[pairs,
+    contents, levels]``, contents in the order of `CONTENT`; ``contexts`` are records by the names of both documents.
     """
     means: dict[tuple[str, float, int], list[float]] = {}
     lost: dict[str, str] = {}
@@ -140,13 +134,12 @@ class MixedFit(NamedTuple):
 
 
 class RetentionResults(NamedTuple):
-    """The results of one language model."""
+    """The results of one language model; for the slopes see `resample_slopes`."""
 
     pairs: int
     curves: Curves
     mixed: MixedFit
     slopes: Mapping[str, Estimate | float]
-    """See `resample_slopes`."""
 
 
 def estimate_retention(gains: Floats) -> RetentionResults:

@@ -97,19 +97,15 @@ class GridRow(NamedTuple):
     deep_recall: float
 
 
-class Difference(NamedTuple):
-    """A mean difference over queries with a 95 % bootstrap interval, and p of a paired randomisation test."""
-
-    mean: Estimate
-    p_value: float
-
-
 class RetrievalRow(NamedTuple):
-    """The means of a row over all judged queries by measure, and the differences from the row above, if any."""
+    """The means of a row over all judged queries by measure, and the mean differences from the row above, if any.
+
+    A difference has a 95 % bootstrap interval over queries, and the p of a two-sided paired randomisation test.
+    """
 
     name: str
     metrics: Mapping[str, float]
-    above: Mapping[str, Difference]
+    above: Mapping[str, tuple[Estimate, float]]
 
 
 class Frozen(NamedTuple):
@@ -264,7 +260,7 @@ def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int =
         for metric, of in differences.items():
             column = np.array([of[query] for query in sorted(of)])
             mean = Estimate(math.fsum(column) / len(column), *intervals[metric])
-            above[metric] = Difference(mean, run_randomisation_test(column, resamples=resamples))
+            above[metric] = mean, run_randomisation_test(column, resamples=resamples)
         rows.append(RetrievalRow(name, means, above))
         former = values
     return rows
@@ -306,10 +302,7 @@ def study_retrieval(
         frozen = choose_configuration(name, qrels, candidates[name], folds)
     runs = dict(list_runs(rankings, candidates, frozen))
     compared = compare_rows(qrels, list(runs.items()))
-    against = (
-        "Against the row above: difference of means with a 95 % bootstrap interval over queries, and p of a two-sided "
-        "paired randomisation test, not corrected for the number of rows"
-    )
+    against = "Against the row above, with 95 % bootstrap intervals and p of randomisation tests, not corrected"
     tables = [
         make_row_table("rows", f"All rows, means over {len(qrels)} queries", compared),
         make_difference_table("differences", against, compared),
@@ -330,11 +323,7 @@ def study_retrieval(
 def list_runs(
     rankings: Sequence[Ranking], candidates: Mapping[str, Mapping[str, Candidates]], frozen: Frozen | None
 ) -> Iterator[tuple[str, Run]]:
-    """Yield the run of each row and, below it, the reranked ones.
-
-    Candidates are reranked by the chosen configuration; by the paper's, if that is another; and as the result itself
-    has them, if that is neither.
-    """
+    """Yield the run of each row and, below it, the reranked ones: by the chosen configuration, the paper's, its own."""
     for ranking in rankings:
         name, own = ranking.name, candidates.get(ranking.name)
         if frozen is None or own is None:
@@ -378,10 +367,7 @@ def _list_deviations(
     if frozen is None:
         return
     yield "The paper names four of nine features, the upper tails; the others are ours."
-    yield (
-        "The paper does not say on which first stage it searched, only that the stronger ones were not searched "
-        f"again: here it is {frozen.searched_on}. Candidates after the first N keep their coarse order."
-    )
+    yield f"The paper does not say on which first stage it searched: here it is {frozen.searched_on}."
     for name, by_query in candidates.items():
         if partly := [len(of.gains) for of in by_query.values() if len(of.gains) < len(of.coarse)]:
             yield f"{name}: candidates after the first {min(partly)} to {max(partly)} have no gains and stay."
@@ -403,8 +389,7 @@ def make_difference_table(
     for row in rows:
         line: dict[str, Any] = {"Row": row.name}
         for metric in metrics:
-            of = row.above.get(metric)
-            line[f"{HEADINGS[metric]}, difference"] = None if of is None else of.mean
-            line[f"{HEADINGS[metric]}, p"] = None if of is None else of.p_value
+            mean, p_value = row.above.get(metric, (None, None))
+            line |= {f"{HEADINGS[metric]}, difference": mean, f"{HEADINGS[metric]}, p": p_value}
         lines.append(line)
     return Table(name, caption, lines, on_page=on_page)

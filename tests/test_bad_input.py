@@ -4,46 +4,375 @@ What is merely odd finishes with one counted warning, and with ``--strict`` it i
 """
 
 import gzip
+import io
 import json
 import re
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
 
 from pan_scdg.cli import run_command
-from tests.bad_input import (
-    checks,
-    folders_and_pairs,
-    other_commands,
-    own_files,
-    results,
-    retrieval,
-    settings,
-    studies_and_indexes,
-    truth,
-)
-from tests.bad_input.inputs import DOCUMENTS, PAIRS, QUERIES, RETRIEVAL, TEXT, TRUTH, Files, corpus, queries
 
 PROFILE = Path(__file__).parent / "profiles" / "small.toml"
-TABLES = (
-    folders_and_pairs,
-    retrieval,
-    truth,
-    results,
-    own_files,
-    studies_and_indexes,
-    settings,
-    other_commands,
-    checks,
+Files = Mapping[str, str | bytes | None]
+"""What lies below the working directory, by relative name; None takes a file of the good input away."""
+
+TEXT = "The samples held salt. Nobody on the quay said a word about it, and the river forgot its bed.\n"
+PAIRS = {
+    "pairs": "s1.txt r1.txt\ns2.txt r2.txt\ns3.txt r3.txt\n",
+    **{f"susp/s{i}.txt": f"Suspicious {i}. {TEXT}" for i in (1, 2, 3)},
+    **{f"src/r{i}.txt": f"Source {i}. {TEXT}" for i in (1, 2, 3)},
+}
+FEATURE = (
+    '<feature name="plagiarism" this_offset="0" this_length="9" '
+    'source_reference="r{i}.txt" source_offset="0" source_length="9"/>'
 )
-BAD = {name: row for table in TABLES for name, row in table.ROWS.items()}
+TRUTH = {
+    f"truth/s{i}-r{i}.xml": f'<document reference="s{i}.txt">\n{FEATURE.format(i=i) if i < 3 else ""}\n</document>\n'
+    for i in (1, 2, 3)
+}
 
 
-def test_the_table_is_whole() -> None:
-    assert len(BAD) == sum(len(table.ROWS) for table in TABLES), "a name stands for one row"
-    assert len(BAD) >= 100
+def lines(*records: object) -> str:
+    return "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in records)
+
+
+DOCUMENTS = [{"doc_id": f"d/{i}", "default_text": f"Document {i}. {TEXT}"} for i in range(1, 5)]
+QUERIES = [{"qid": f"q{i}", "query": f"Query {i}. {TEXT}"} for i in range(1, 4)]
+RETRIEVAL = {"corpus.jsonl": lines(*DOCUMENTS), "queries.jsonl": lines(*QUERIES)}
+BLANKS = gzip.compress(b" " * ((10 << 20) - 1) + b"\n")
+ESCAPE = "\x1b]0;owned\x07"
+
+
+class Bad(NamedTuple):
+    """An input that is refused."""
+
+    files: Files
+    """What lies in the input directory."""
+    says: str
+    """The start (a pattern) of what is said below the input directory, of the whole text if it begins with ``^``."""
+    command: str = "run"
+    """A command that takes an input, or with ``{input}``, ``{output}``, ``{model}`` and ``{profile}`` all of a line."""
+    more: tuple[str, ...] = ()
+    lines: int = 1
+    code: int = 2
+    output: Files = MappingProxyType({})
+    """What lies in the output directory before; afterwards the same and nothing else that is visible."""
+
+
+def corpus(*records: object) -> Files:
+    return RETRIEVAL | {"corpus.jsonl": lines(*records)}
+
+
+def queries(*records: object) -> Files:
+    return RETRIEVAL | {"queries.jsonl": lines(*records)}
+
+
+def truth(text: str) -> Files:
+    return PAIRS | TRUTH | {"truth/s2-r2.xml": text}
+
+
+def detections(folder: str) -> Files:
+    """Detections that name every pair, as if the output of a run lay in the input."""
+    return {name.replace("truth", folder): text.replace('"plag', '"detected-plag') for name, text in TRUTH.items()}
+
+
+def archive_of(*names: str) -> bytes:
+    """An archive that begins as those of word processors do."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name in names:
+            archive.writestr(name, "application/vnd.oasis.opendocument.text" if name == "mimetype" else "<xml/>")
+    return packed.getvalue()
+
+
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"
+DOCX = r"/susp/s2.txt: this is a Word document \(DOCX\), not a text file; export it as plain text in UTF-8"
+ODT = r"/susp/s2.txt: this is an OpenDocument text \(ODT\), not a text file; export it"
+DOCTYPE = (
+    '<?xml version="1.0"?>\n<!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/hostname">]>\n<document reference="&a;"/>\n'
+)
+
+
+OPTIONS = "--output {output}/out --profile {profile} --model {model} --device cpu --no-gains"
+
+CHECK = f"check {{input}}/susp {{input}}/src {OPTIONS}"
+
+GOOD: Files = {"susp/a.txt": TEXT, "src/b.txt": TEXT}
+
+
+def _check(changes: Files, says: str, more: str = "", lines: int = 1) -> Bad:
+    return Bad(GOOD | changes, says, f"{CHECK} {more}", lines=lines)
+
+
+SCORE = "score {input}/a.txt {input}/b.txt --profile {profile} --model {model} --device cpu"
+PREPARE = "prepare --table {input}/table.csv --output {output}/corpus"
+
+
+def _score(a: str | bytes | None, b: str | bytes | None, says: str) -> Bad:
+    return Bad({"a.txt": a, "b.txt": b}, says, SCORE)
+
+
+def _table(text: str | bytes, says: str, **files: str | bytes) -> Bad:
+    texts: Files = {"a.txt": TEXT, "b.txt": TEXT, "empty.txt": "", **{f"{k}.txt": v for k, v in files.items()}}
+    return Bad(texts | {"table.csv": text}, says, PREPARE)
+
+
+DECISIONS = [
+    {"suspicious": f"s{i}", "source": f"r{i}", "decision": i < 3, "score": 1.5 - i, "threshold": 0.5} for i in (1, 2, 3)
+]
+HUGE = "9" * 400
+
+
+def _decided(second: object) -> Files:
+    """Decisions of which the second line is given as it stands, or as what it changes."""
+    changed = second if isinstance(second, str | bytes) else json.dumps(DECISIONS[1] | dict(second))  # type: ignore[call-overload]
+    texts = [json.dumps(DECISIONS[0]), changed, json.dumps(DECISIONS[2])]
+    return {"decisions.jsonl": b"\n".join(x.encode() if isinstance(x, str) else x for x in texts) + b"\n"}
+
+
+def _of_pairs(second: object, says: str) -> Bad:
+    return Bad(PAIRS | TRUTH, f"^{{output}}{says}", "evaluate", output=_decided(second))
+
+
+def _detected(attributes: str, says: str) -> Bad:
+    feature = f'<feature name="detected-plagiarism" {attributes} source_reference="r1.txt"/>'
+    files = _decided({}) | {"s1-r1.xml": f'<document reference="s1.txt">\n{feature}\n</document>'}
+    return Bad(PAIRS | TRUTH, f"^{{output}}/s1-r1.xml:2: {says}", "evaluate", output=files)
+
+
+QRELS = "".join(f"q{i} 0 d/{i} 1\n" for i in (1, 2, 3))
+RUN = "".join(f"q{i} Q0 d/{i} 1 1000 x\n" for i in (1, 2, 3))
+
+
+def _ranked(second: str, says: str) -> Bad:
+    """A run whose last line is given."""
+    return Bad(
+        RETRIEVAL | {"qrels.txt": QRELS},
+        f"^{{output}}/run.txt{says}",
+        "evaluate",
+        output={"run.txt": f"q1 Q0 d/1 1 1000 x\n{second}"},
+    )
+
+
+def _judged(second: str, says: str) -> Bad:
+    return Bad(RETRIEVAL | {"qrels.txt": f"q1 0 d/1 1\n{second}\n"}, f"/qrels.txt{says}", "evaluate")
+
+
+def _target(words: str, says: str, files: Files = PAIRS | TRUTH) -> Bad:
+    return Bad(files, says, words)
+
+
+HELP = ".*; see --help"
+JOB = "run --input {input} --output {output}"
+RERANK = f"{JOB} --profile {{profile}} --model {{model}} --device cpu"
+TOKENS = "score {input}/susp/s1.txt {input}/src/r1.txt --profile {profile} --model {model} --device cpu --tokens"
+
+
+def _option(words: str, says: str) -> Bad:
+    return Bad(PAIRS, f"^{says}{HELP}", f"{JOB} {words}")
+
+
+def _profile(text: str, says: str) -> Bad:
+    return Bad(PAIRS | {"mine.toml": text}, f"/mine.toml{says}", f"{JOB} --profile {{input}}/mine.toml")
+
+
+def _first_stage(second: str, says: str) -> Bad:
+    files = RETRIEVAL | {"../first.txt": f"q1 Q0 d/1 1 9 x\n{second}\n"}
+    return Bad(files, f"^.*/first.txt{says}", f"{RERANK} --candidates {{input}}/../first.txt")
+
+
+BAD = {
+    # folders and pairs
+    "an empty directory": Bad({"notes.md": ""}, r": no input: expected a file whose name ends in 'pairs' or "),
+    "both jobs": Bad(PAIRS | RETRIEVAL, ": contains the input of both tasks; give a folder with one"),
+    "no queries": Bad(RETRIEVAL | {"queries.jsonl": None}, ": no input"),
+    "two corpora": Bad(RETRIEVAL | {"documents.jsonl": "{}\n"}, ": several corpus files"),
+    "a missing source": Bad(PAIRS | {"src/r2.txt": None}, "/pairs:2: no file for the id 'r2.txt'; add"),
+    "unknown ids": Bad(
+        PAIRS | {"pairs": "s1.txt r1.txt\ns9.txt r1.txt\ns1.txt r9.txt\n"},
+        r"/pairs:2: no file for the id 's9.txt'; .*\n.*/pairs:3: no file for the id 'r9.txt'; ",
+        lines=2,
+    ),
+    "an id with white space": Bad(PAIRS | {"pairs": "s1.txt r1.txt\ns 2.txt r2.txt\n"}, "/pairs:2: expected two col"),
+    "a control character": Bad(
+        PAIRS | {"pairs": f"s1.txt r1.txt\ns{ESCAPE}.txt r2.txt\n"},
+        r"/pairs:2: a control character in the id 's\\x1b\]0;owned\\x07.txt'; correct",
+    ),
+    "no pairs": Bad(PAIRS | {"pairs": "\n"}, "/pairs: contains no pairs; "),
+    "a way out": Bad(PAIRS | {"pairs": "s1.txt ../../secret.txt\n"}, "/pairs:1: the id .* leads outside the directory"),
+    "pairs not UTF-8": Bad(PAIRS | {"pairs": b"s1.txt r1.txt\ns\xff2.txt r2.txt\n"}, "/pairs:2: not UTF-8: byte 15 is"),
+    "a text not UTF-8": Bad(
+        PAIRS | {"susp/s2.txt": b"one\r\ntwo\r\nth\xe9 end"}, "/susp/s2.txt:3: not UTF-8: byte 12 is 0xe9 .*; convert"
+    ),
+    "an empty target": Bad(
+        PAIRS | {"susp/s2.txt": ""}, "/susp/s2.txt: the suspicious document is empty; .*, or see --on-error$"
+    ),
+    "over-long pairs": Bad(
+        PAIRS | {"susp/s1.txt": TEXT * 30, "src/r3.txt": TEXT * 40},
+        r"/susp/s1.txt: with r1 as source: \d{4} tokens, the profile's limit is 512; divide over-long pairs into.*\n"
+        r".*/susp/s3.txt: with r3 as source: \d{4} tokens, ",
+        more=("--over-long", "error"),
+        lines=2,
+    ),
+    "one result for two pairs": Bad(
+        PAIRS | {"pairs": "susp/s1.txt r1.txt\ns1.txt r1.txt\n"}, "/pairs:2: the result 's1-r1.xml' would overwrite"
+    ),
+    "a hidden result": Bad(
+        PAIRS | {"pairs": "s1.txt r1.txt\n.s2.txt r2.txt\n", "susp/.s2.txt": TEXT},
+        "/pairs:2: the result '.s2-r2.xml' would be a hidden file, which evaluators skip; rename",
+    ),
+    "a PDF": Bad(PAIRS | {"susp/s2.txt": PDF}, "/susp/s2.txt: this is a PDF, not a text file; export it as plain text"),
+    "a Word document": Bad(PAIRS | {"susp/s2.txt": archive_of("[Content_Types].xml", "word/document.xml")}, DOCX),
+    "UTF-16": Bad(
+        PAIRS | {"susp/s2.txt": TEXT.encode("utf-16")},
+        "/susp/s2.txt:1: not UTF-8: it seems to be UTF-16; convert the file to UTF-8",
+    ),
+    "Latin-1": Bad(
+        PAIRS | {"susp/s2.txt": f"{TEXT}Das Mädchen".encode("latin-1")},
+        "/susp/s2.txt:2: not UTF-8: byte .*, it seems to be Latin-1 or Windows-1252; convert",
+    ),
+    "a damaged map of names": Bad(PAIRS | {"names.csv": "id,name\na,b,c\n"}, "/names.csv:2: not a map 'id,name'; "),
+    # corpora and queries
+    "a corpus that is no JSON": Bad(corpus(DOCUMENTS[0], "{oops"), "/corpus.jsonl:2: not JSON: .*; correct the line"),
+    "not a number": Bad(corpus('{"doc_id": NaN}'), "/corpus.jsonl:1: not readable as JSON: NaN"),
+    "no text": Bad(corpus({"doc_id": "d"}), "/corpus.jsonl:1: no text: expected text or default_text; "),
+    "one id, two texts": Bad(
+        corpus(*DOCUMENTS, DOCUMENTS[1] | {"default_text": "other"}),
+        "/corpus.jsonl:5: the document 'd/2' has a different text in line 2; keep one",
+    ),
+    "one query twice": Bad(queries(QUERIES[0], QUERIES[0]), "/queries.jsonl:2: the query 'q1' occurs twice; "),
+    "a document id with control characters": Bad(
+        corpus(DOCUMENTS[0] | {"doc_id": ESCAPE}), r"/corpus.jsonl:1: a control character in the id '\\x1b"
+    ),
+    "an empty corpus": Bad(corpus(), "/corpus.jsonl: the corpus is empty; "),
+    "a cut gzip": Bad(
+        RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(lines(*DOCUMENTS).encode())[:-12]},
+        r"/corpus.jsonl.gz:\d: the gzip file is cut off; ",
+    ),
+    "a bomb in one line": Bad(
+        RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(b"[" + b" " * (65 << 20))},
+        r"/corpus.jsonl.gz:1: line longer than \d+ bytes; ",
+    ),
+    # truth
+    "no truth": Bad(PAIRS, ": no truth was found in the input folder; give", "evaluate"),
+    "results as truth": Bad(PAIRS | detections("out"), ": no truth was found in the input folder; give", "evaluate"),
+    "truth of a pair missing": Bad(
+        PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: the truth file 's2-r2.xml' does not exist; ", "evaluate"
+    ),
+    "malformed XML": Bad(
+        truth('<document reference="s2.txt">\n<feature\n'), "/truth/s2-r2.xml:3: not well-", "evaluate"
+    ),
+    "a DOCTYPE": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: contains a DOCTYPE, which is refused; remove", "evaluate"),
+    "an offset that is none": Bad(
+        truth(TRUTH["truth/s1-r1.xml"].replace("1.txt", "2.txt").replace('"9"', '"1e9"', 1)),
+        "/truth/s2-r2.xml:2: this_length='1e9' is not a whole number",
+        "evaluate",
+    ),
+    "qrels of three columns": Bad(
+        RETRIEVAL | {"qrels.txt": "q1 0 d/1 1\nq1 0 d/2\n"}, "/qrels.txt:2: expected 4 columns, found 3; ", "evaluate"
+    ),
+    "no qrels": Bad(RETRIEVAL, "/qrels.txt: the qrels are missing; give the file with --truth", "evaluate"),
+    # results that others wrote
+    "decisions that are no JSON": _of_pairs("{oops", "/decisions.jsonl:2: not JSON: .*; correct the line"),
+    "decisions that are no objects": _of_pairs("[1]", "/decisions.jsonl:2: expected a JSON object, found list; "),
+    "a score that is not a number": _of_pairs(
+        {"score": float("nan")}, "/decisions.jsonl:2: not readable as JSON: NaN is not a"
+    ),
+    "a score in words": _of_pairs({"score": "high"}, "/decisions.jsonl:2: 'score' is not a valid number; "),
+    "a pair decided twice": _of_pairs(DECISIONS[0], "/decisions.jsonl:2: repeats the pair of line 1; keep one"),
+    "no decisions": Bad(PAIRS | TRUTH, "^{output}: decisions.jsonl does not exist; finish `run`", "evaluate"),
+    "a detection at no number": _detected(
+        'this_offset="1e999" this_length="9" source_offset="0" source_length="9"',
+        "this_offset '1e999' is not an integer",
+    ),
+    "a detection before the text": _detected(
+        'this_offset="-5" this_length="9" source_offset="0" source_length="9"', "this_offset -5 is negative; correct"
+    ),
+    "a run scored by no number": _ranked("q2 Q0 d/2 1 nan x\n", ":2: the score 'nan' is not finite; correct the line"),
+    "a document ranked twice": _ranked("q1 Q0 d/1 2 999 x\n", ":2: 'd/1' occurs twice for query 'q1'; keep one line"),
+    "an empty run": Bad(
+        RETRIEVAL | {"qrels.txt": QRELS}, "^{output}/run.txt: the run is empty; ", "evaluate", output={"run.txt": ""}
+    ),
+    "a run that is cut": Bad(
+        RETRIEVAL | {"qrels.txt": QRELS},
+        r"^{output}/run.txt.gz:\d: the gzip file is cut off; ",
+        "evaluate",
+        output={"run.txt.gz": gzip.compress(RUN.encode())[:-9]},
+    ),
+    "a grade beyond all numbers": _judged("q2 0 d/2 1e999", ":2: the grade '1e999' is not a whole number; correct"),
+    "a document judged twice": _judged("q1 0 d/1 0", ":2: 'd/1' is judged twice for query 'q1'; keep one line"),
+    # score and prepare
+    "a file to score that is none": _score(TEXT, None, "/b.txt: the file does not exist; give two text files"),
+    "a PDF to score": _score(PDF, TEXT, "/a.txt: this is a PDF, not a text file; export it as plain text in UTF-8"),
+    "an empty file to score": _score(" \n", TEXT, "/a.txt: the suspicious document is empty; "),
+    "standard input twice": Bad(
+        {}, "^only one of the two files can be standard input; see", "score - - --model {model}"
+    ),
+    "no table": Bad({}, "/table.csv: the file does not exist; ", PREPARE),
+    "an empty table": _table("", "/table.csv: contains no pairs; add lines"),
+    "a table not UTF-8": _table("a.txt,b.txt\nKäse.txt,b.txt\n".encode("latin-1"), "/table.csv:2: not UTF-8: byte 13 "),
+    "a table that names no file": _table(
+        "a.txt,c.txt\n", "/table.csv:1: the file 'c.txt' does not exist; correct the path"
+    ),
+    "an answer that is none": _table(
+        "a.txt,b.txt,maybe\n", "/table.csv:1: 'maybe' is not an answer in the column reused"
+    ),
+    "two answers": _table("a.txt,b.txt,yes\na.txt,b.txt,no\n", "/table.csv:2: contradicts an earlier line"),
+    # check
+    "a folder without texts": _check(
+        {"src/b.txt": None, "src/photo.jpg": b"\xff\xd8"}, r"/src: contains no texts \(.txt, .md, .*\); add one"
+    ),
+    "Latin-1 to check": _check({"src/b.txt": "Käse".encode("latin-1")}, "/src/b.txt:1: not UTF-8: byte 1 is 0xe4 "),
+    "several bad texts": _check(
+        {"susp/c.txt": b"\xff\xfe", "susp/d/e.txt": PDF},
+        "/susp/c.txt:1: not UTF-8: .*\n.*/susp/d/e.txt: this is a PDF, not a text file; export it",
+        lines=2,
+    ),
+    "a page nested without end": _check(
+        {"src/b.html": "<div>" * 50_000},
+        "/src/b.html: not readable as HTML: elements are nested too deep; save the file",
+    ),
+    "a file checked with itself": Bad(
+        {"b.txt": TEXT},
+        "/b.txt: both sides are the same file; give another text to compare it with",
+        f"check {{input}}/b.txt {{input}}/b.txt {OPTIONS}",
+    ),
+    "nothing to check against": Bad(GOOD, "^give SOURCES, or --among; see --help", f"check {{input}}/susp {OPTIONS}"),
+    "an output in the texts": Bad(
+        GOOD,
+        "/susp/out: overlaps SUSPICIOUS; choose another --output",
+        "check {input}/susp {input}/src --output {input}/susp/out --profile {profile}",
+    ),
+    # options, profiles and model folders
+    "an unknown command": Bad({}, "^No such command 'ruin'; did you mean 'run'[?] See --help", "ruin {input}"),
+    "no output": Bad(PAIRS, f"^Missing option '--output'{HELP}", "run --input {input}"),
+    "a limit of nothing": _option("--limit 0", "Invalid value for '--limit': 0 is not in the range"),
+    "a report of scores": _option("--report --scores-only", "--report cannot be combined with"),
+    "an unknown profile": Bad(PAIRS, "^.*no-such-profile", f"{JOB} --profile no-such-profile"),
+    "a profile of no TOML": _profile("name = 'mine", ":1: not valid TOML: .*; correct the profile"),
+    "a model folder that is none": Bad(PAIRS, "/none.*; ", f"{JOB} --profile {{profile}} --model {{input}}/none"),
+    "a model folder of something else": Bad(PAIRS, "/susp.*; ", f"{JOB} --profile {{profile}} --model {{input}}/susp"),
+    # first stages and paths
+    "no first stage": Bad(RETRIEVAL, "^.*/none: the run does not exist; ", f"{RERANK} --candidates {{input}}/../none"),
+    "a first stage scored by no number": _first_stage("q2 Q0 d/2 1 nan x", ":2: the score 'nan' is not finite; "),
+    "a first stage of an unknown document": _first_stage("q2 Q0 d/9 1 9 x", ".*d/9.*; "),
+    "an output in the input": _target("run --input {input} --output {input}/out", "/out: overlaps --input; "),
+    "an output that is the input": _target("run --input {input} --output {input}", ": overlaps --input; "),
+    "an index in its corpus": _target(
+        "index --input {input} --index {input}/index", "/index: overlaps --input; choose", RETRIEVAL
+    ),
+    "tokens over a text": _target(f"{TOKENS} {{input}}/src/r1.txt", "/src/r1.txt: overlaps SOURCE; choose"),
+    "tokens over a file of another kind": _target(
+        f"{TOKENS} {{input}}/thesis.md",
+        "/thesis.md: already exists and does not contain the ",
+        {**PAIRS, "thesis.md": TEXT},
+    ),
+}
 
 
 def _write(folder: Path, files: Files) -> Path:
@@ -65,11 +394,7 @@ def call(tmp_path: Path, tiny_folder: Callable[[str], Path]) -> Call:
 
     def _call(command: str, directory: Path, *more: str, profile: Path = PROFILE) -> int:
         arguments = [command, "--input", str(directory)]
-        if command == "calibrate":
-            (tmp_path / "output").mkdir(exist_ok=True)
-            arguments += ["--write", str(tmp_path / "output" / "mine.toml")]
-        else:
-            arguments += ["--output", str(tmp_path / "output")]
+        arguments += ["--output", str(tmp_path / "output")]
         if command != "evaluate":
             arguments += ["--profile", str(profile), "--model", str(tiny_folder("qwen2")), "--device", "cpu"]
         return run_command([*arguments, *more])
@@ -118,7 +443,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
     """Every visible file."""
     files = (p for p in folder.rglob("*") if p.is_file())
     names = {p.relative_to(folder).as_posix(): p for p in files}
-    return {name: p.read_bytes() for name, p in names.items() if not name.startswith((".pan_scdg/", ".pan_scdg.json"))}
+    return {name: p.read_bytes() for name, p in names.items() if not name.startswith(".pan_scdg/")}
 
 
 def test_a_missing_input_directory(tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,27 +496,15 @@ def test_an_output_directory_that_cannot_be_written(
     assert (tmp_path / "file").read_text() == "in the way"
 
 
-def test_a_state_folder_that_cannot_be_written(tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("in the way")
-    state = tmp_path / "file" / "state"
-    assert call("run", _write(tmp_path / "input", PAIRS), "--state", str(state)) == 2
-    (line,) = _said(capsys)
-    assert line == f"{state}: cannot write the state: Not a directory; choose another --state folder"
-    assert _visible(tmp_path / "output") == []
-
-
 @pytest.mark.parametrize("folder", ["none", "file"])
-@pytest.mark.parametrize("option", ["--tokens", "--report", "--write"])
+@pytest.mark.parametrize("option", ["--tokens", "--report"])
 def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
-    option: str, folder: str, tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
+    option: str, folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     directory, target = _write(tmp_path / "input", PAIRS | TRUTH), tmp_path / folder / "target.toml"
-    if option == "--write":
-        assert call("calibrate", directory, "--write", str(target)) == 2
-    else:
-        texts = [str(directory / name) for name in ("susp/s1.txt", "src/r1.txt")]
-        assert run_command(["score", *texts, "--profile", str(PROFILE), option, str(target)]) == 2
+    texts = [str(directory / name) for name in ("susp/s1.txt", "src/r1.txt")]
+    assert run_command(["score", *texts, "--profile", str(PROFILE), option, str(target)]) == 2
     captured = capsys.readouterr()
     expected = f"error: {target}: cannot be written; give a file in an existing, writable folder with {option}\n"
     assert (captured.out, captured.err) == ("", expected)
@@ -202,16 +515,16 @@ def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
     [
         (('name = "small"', 'name = "small'), r":2: not valid TOML: .*; correct the profile"),
         (("depth = 10", "deep = 10"), ": retrieval.deep: .*; correct the profile"),
-        (("limit = 512", 'limit = "many"'), ": pairs.limit: .*; correct the profile"),
+        (("limit = 512", 'limit = "many"'), ": gains.limit: .*; correct the profile"),
         (
             ("limit = 512", "limit = 5000"),
-            "pairs.limit is 5000 tokens, but qwen2.* reads at most 2048; lower pairs.limit",
+            "gains.limit is 5000 tokens, but qwen2.* reads at most 2048; lower gains.limit",
         ),
         (("threshold = 0.5", ""), "profile small has no threshold and cannot decide; calibrate it on pairs"),
-        (("threshold = 0.5", "threshold = nan"), ": pairs.threshold: .* finite number; correct the profile"),
-        (("threshold = 0.5", "threshold = -inf"), ": pairs.threshold: .* finite number; correct the profile"),
-        (("q = 10.0", "q = 10.0\nq_grid = [1, inf]"), r": pairs.q_grid.1: .* finite number; correct the profile"),
-        (("threshold = 0.5", "threshold = 1e300"), ": pairs.threshold: .* not exceed .*; correct the profile"),
+        (("threshold = 0.5", "threshold = nan"), ": decide.threshold: .* finite number; correct the profile"),
+        (("threshold = 0.5", "threshold = -inf"), ": decide.threshold: .* finite number; correct the profile"),
+        (("q = 10.0", "q = 10.0\ngrid = [1, inf]"), r": gains.grid.1: .* finite number; correct the profile"),
+        (("threshold = 0.5", "threshold = 1e300"), ": decide.threshold: .* not exceed .*; correct the profile"),
         (("considered = 8", f"considered = {10**30}"), ": retrieval.windows.considered: .* not exceed .*"),
         (("limit = 512", f"limit = {'9' * 5000}"), ":11: not valid TOML: .*; correct the profile"),
         (("depth = 10", f"depth = {'[' * 20_000}"), r":\d+: not valid TOML: .*nested.*; correct the profile"),
@@ -228,36 +541,6 @@ def test_bad_settings(
     (line,) = _said(capsys)
     assert re.match((re.escape(str(profile)) if says.startswith(":") else "") + says, line), line
     assert _visible(tmp_path / "output") == []
-
-
-@pytest.mark.parametrize("name", ["n" * 300, "folder/" * 1000, "nul\0"])
-def test_a_name_that_no_profile_can_have(
-    name: str, tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call("run", _write(tmp_path / "input", PAIRS), profile=Path(name)) == 2
-    (line,) = _said(capsys)
-    says = "there is no profile file '.{103}'; " if "/" in name else "unknown profile '.{4,110}'; give a "
-    assert re.match(says, line), line
-
-
-@pytest.mark.parametrize(
-    ("results", "says"),
-    [
-        ({}, ": decisions.jsonl does not exist; finish `run`"),
-        ({"decisions.jsonl": "{}\n"}, "/decisions.jsonl:1: 'suspicious' and 'source' must be strings; "),
-        (
-            {"decisions.jsonl": '{"suspicious": "s1", "source": "r1", "decision": true}\n'},
-            ": no decision for s2 and r2; run",
-        ),
-    ],
-)
-def test_bad_results_are_not_evaluated(
-    results: Files, says: str, tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _write(tmp_path / "output", results)
-    assert call("evaluate", _write(tmp_path / "input", PAIRS | TRUTH)) == 2
-    (line,) = _said(capsys)
-    assert line.startswith(f"{tmp_path / 'output'}{says}"), line
 
 
 def test_pairs_that_cannot_be_scored_are_decided_negative_on_request(

@@ -7,8 +7,8 @@
 # pan-scdg with the extra `cluster`, and the models at the same path. HEAD=ADDRESS names the first node, where its host name
 # is not what the others reach it by.
 #
-# Every score is stored in OUTPUT as soon as it is computed. A node that fails loses what it was computing, and others compute
-# that again. Before the time limit the run stops with exit code 3 and is queued again; it then goes on where it stopped.
+# Every score is stored in OUTPUT as soon as it is computed. Ray starts a process that ended again. If a node is lost, or the
+# time limit is near, the run stops with exit code 3 and the job is queued again; it then goes on where it stopped.
 #SBATCH --job-name=pan-scdg
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive

@@ -111,7 +111,9 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     lines: list[str] = []
     with open_result(options.output, job, overwrite=options.overwrite) as work:
         if work is not None:
-            say([describe_models(workers.models.values())] if workers.models else [])
+            models = workers.list_models(measures)
+            say([describe_models(models.values())] if models else [])
+            job["model_names"] = {name: model.name for name, model in models.items()}
             rule = DecisionRule(
                 profile, workers.method.fingerprint, job["models"].get("language_model", {}).get("dtype")
             )

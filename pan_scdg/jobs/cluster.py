@@ -4,7 +4,6 @@ import os
 import pickle
 import re
 import secrets
-import shutil
 import signal
 import socket
 import sys
@@ -17,6 +16,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
 from io import StringIO
+from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
 from pan_scdg import __version__
@@ -292,7 +292,10 @@ def _open_ray(devices: Devices) -> Iterator[Any]:
                 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
             options = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
             options |= {"num_cpus": 0, "num_gpus": 0 if devices.device == "cpu" else _count_gpus()}
-            options |= {"object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": stack.enter_context(_make_folder())}
+            parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= MAX_FOLDER_LENGTH else "/tmp"
+            folder = TemporaryDirectory(prefix="scdg-", dir=parent, ignore_cleanup_errors=True)
+            # Ray opens its own folder to everybody, but not the one around it
+            options |= {"object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": f"{stack.enter_context(folder)}/r"}
         elif devices.address != "auto":
             _check_address(str(devices.address))
         stack.enter_context(redirect_stdout(_Messages()))
@@ -305,7 +308,8 @@ def _open_ray(devices: Devices) -> Iterator[Any]:
         except Exception as e:  # Ray has no common class of these errors
             remedy = "compute on one device" if devices.is_local else "run this on one of its machines: see ray status"
             where = "on this machine" if devices.is_local else f"with the cluster {devices.address}"
-            raise UserError(f"Ray cannot be used {where}: {get_first_line(e)}", remedy) from e
+            what = f"Ray cannot be used {where}: {get_first_line(e).rstrip('.')}"
+            raise UserError(what, remedy) from e
         finally:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, handler)  # Ray replaces it
@@ -320,17 +324,6 @@ class _Messages(StringIO):
         if line:
             say([f"Ray: {line[:MAX_MESSAGE_LENGTH]}"])
         return len(text)
-
-
-@contextmanager
-def _make_folder() -> Iterator[str]:
-    """Create a folder for Ray's files in TMPDIR, or in /tmp if that is too long, and remove it at the end."""
-    parent = tempfile.gettempdir()
-    folder = tempfile.mkdtemp(prefix="scdg-", dir=parent if len(parent) <= MAX_FOLDER_LENGTH else "/tmp")
-    try:
-        yield f"{folder}/r"  # which Ray opens to everybody
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_address(address: str) -> None:

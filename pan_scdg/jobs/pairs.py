@@ -90,7 +90,7 @@ class PairWorkers:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what opens the method in another process."""
-        return type(self), (self.profile, self.options, self.statistics)
+        return _open_workers, (self.profile, self.options, self.statistics, self.method.fingerprint)
 
     def __call__(self, device: str) -> Callable[[PairTask], Any]:
         """Return the function that computes a task: the scores of a batch, or the passages of a pair."""
@@ -126,11 +126,11 @@ class PairWorkers:
         options = self.options
         return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
 
-    @property
-    def models(self) -> dict[str, FoundModel]:
-        """Return the models that the decisions depend on, by their names in the job."""
+    def list_models(self, explains: bool = False) -> dict[str, FoundModel]:
+        """Return the models that the result depends on, by their names in the job; see `identify`."""
         locator = self.locator if self.profile.passages is not None else None
-        return {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
+        found = {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
+        return {**found, **({"language_model": self.model.found} if explains else {})}
 
     def identify(self, explains: bool) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models; with ``explains`` also the one that measures gains."""
@@ -138,6 +138,20 @@ class PairWorkers:
         if isinstance(locator, PassageLocator):
             fields |= locator.identify()
         return {**fields, **({"language_model": self.model.identify()} if explains else {})}
+
+
+def _open_workers(
+    profile: Profile, options: MethodOptions, statistics: Statistics | None, fingerprint: str
+) -> PairWorkers:
+    """Open the method in another process, perhaps on another machine.
+
+    Raises:
+        UserError: its model is another one there.
+    """
+    workers = PairWorkers(profile, options, statistics)
+    if workers.method.fingerprint != fingerprint:
+        raise UserError("a machine of the cluster has another model", "install the same model on all machines")
+    return workers
 
 
 class CheckedPairs(NamedTuple):
@@ -178,7 +192,9 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     with open_result(options.output, job, overwrite=options.overwrite) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
-        say([describe_models(workers.models.values())] if workers.models else [])
+        models = workers.list_models(explains)
+        about = {"partial": partial and str(partial), "model_names": {name: one.name for name, one in models.items()}}
+        say([describe_models(models.values())] if models else [])
         checked = check_pairs(pairs, workers.method, notices, options.on_error)
         with open_workers(workers, options.devices) as opened:
             score_pairs(checked.lengths, opened.map, work.scores, profile.method_settings.max_batch)
@@ -196,11 +212,11 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         if method_options.keep_gains:
             files.append(_write_gains(work, pairs))
         if options.report and not options.scores_only:
-            files.append(write_page(work.staged, {**job, "partial": partial and str(partial)}, options.input))
+            files.append(write_page(work.staged, {**job, **about}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
-        incidents: list[str] = workers.method.incidents if isinstance(workers.method, GainMethod) else []
-        work.publish(files, partial=None if partial is None else str(partial), incidents=incidents)
+        incidents = workers.method.incidents if isinstance(workers.method, GainMethod) else []
+        work.publish(files, **about, incidents=incidents)
     done = "scored" if options.scores_only else "decided"
     where = options.output / (SCORES if options.scores_only else DECISIONS)
     page = [f"report: {options.output / PAGE}"] if options.report and not options.scores_only else []

@@ -278,7 +278,7 @@ def share_sentences(cosines: Floats, words: npt.NDArray[np.integer]) -> npt.NDAr
         raise ValueError(f"cosines of shape {cosines.shape} and words of shape {words.shape} do not fit")
     if not words.sum():
         return np.full(len(cosines), 1 / len(cosines))
-    scaled = cosines / MATCH_TEMPERATURE
+    scaled = cosines.astype(np.float64) / MATCH_TEMPERATURE
     weights = np.exp(scaled - scaled.max(axis=0))
     shares: npt.NDArray[np.float64] = (weights / weights.sum(axis=0)) @ (words / words.sum())
     return shares
@@ -313,7 +313,11 @@ def rank_candidates(
 
 
 def rank_texts(
-    query: str, documents: Mapping[str, str], profile: Profile, model: ScoringModel, device: str
+    query: str,
+    documents: Mapping[str, str],
+    profile: Profile,
+    model: ScoringModel,
+    encoder: SentenceEncoder | None,
 ) -> list[Ranked]:
     """Return documents with their scores, best first, all of which are scored; see `Scorer.rank`.
 
@@ -322,7 +326,7 @@ def rank_texts(
         documents: text of each candidate by its id.
         profile: has a table ``[retrieval]``.
         model: the language model.
-        device: "cpu" or "cuda", for the encoder of ``[retrieval.match]``.
+        encoder: of ``[retrieval.match]``; None for a profile without it.
 
     Raises:
         UserError: the profile cannot rank candidates without a first stage, or the query or its length is not usable.
@@ -333,7 +337,6 @@ def rank_texts(
     settings = settings.model_copy(update={"scored": None})
     notices = Notices(strict=True, remedy="shorten the query, or use a profile with a larger context")
     target = prepare_targets([Query("query", query)], model, settings, Path("query"), notices)["query"]
-    encoder = None if settings.match is None else SentenceEncoder(settings.match.model, device)
     scorer = CandidateScorer(settings, model, encoder)
     (alone,) = scorer.score(SourceTask(None, (target,)))
     lines: dict[str, dict[str, Any]] = {}

@@ -109,9 +109,9 @@ def open_method(profile: Profile, options: MethodOptions, statistics: "Statistic
     settings: Any = profile.method_settings
     unused = {
         "--keep-gains": options.keep_gains and name != "gains",
-        "--vectors": options.vectors is not None and name != "vectors",
-        "--engine reference": options.engine == "reference" and profile.gains is None,
-        "--model": options.model is not None and profile.gains is None and name != "prompt",
+        "a vectors folder": options.vectors is not None and name != "vectors",
+        "the engine reference": options.engine == "reference" and profile.gains is None,
+        "a model folder": options.model is not None and profile.gains is None and name != "prompt",
     }
     if without_effect := [option for option, given in unused.items() if given]:
         raise UserError(f"{without_effect[0]} has no effect on the method {name}", "leave it out")

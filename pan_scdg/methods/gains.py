@@ -173,7 +173,7 @@ class GainMethod:
             return None
         raise UserError(
             f"with {pair.source_id} as source: {length} tokens, the profile's limit is {self.settings.limit}",
-            "divide over-long pairs into segments (--over-long segments)",
+            'divide over-long pairs into segments (over_long = "segments" in the profile)',
             pair.target_id,
         )
 

@@ -92,15 +92,6 @@ def _join(parts: Iterable[str], passage: Evidence) -> str:
     return f"{text} It counts less: {passage.note.rstrip('.')}." if passage.note and passage.counts else text
 
 
-MODEL_TABLES = {
-    "language_model": ("model", "name"),
-    "passage_encoder": ("passages", "encoder"),
-    "encoder": ("retrieval", "dense", "model"),
-    "sentence_encoder": ("retrieval", "match", "model"),
-}
-"""Fields of the profile with the names of the models of a job."""
-
-
 def describe_job(job: Mapping[str, Any], template: str | None = None) -> dict[str, Any]:
     """Return the facts of a report about program, profile and models, each with the beginning of its fingerprint.
 
@@ -108,14 +99,10 @@ def describe_job(job: Mapping[str, Any], template: str | None = None) -> dict[st
         job: the content of ``job.json``.
         template: name of the text that all authors received, if there is one.
     """
-    profile = job["profile"]
-    facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": profile["name"]}
-    method = profile.get("decide", {}).get("method", "").replace("-", "_")
+    facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": job["profile"]["name"]}
     for name, identity in job["models"].items():
-        value: Any = profile
-        for field in MODEL_TABLES.get(name, (method, "model")):
-            value = value.get(field, {}) if isinstance(value, Mapping) else {}
-        facts[name] = f"{value or ''} {str(identity.get('weights', ''))[:FINGERPRINT_CHARACTERS]}".strip()
+        shown = job.get("model_names", {}).get(name, "")
+        facts[name] = f"{shown} {str(identity.get('weights', ''))[:FINGERPRINT_CHARACTERS]}".strip()
     if template is not None:
         facts["template"] = f"{template}; what a text has in common with it does not count"
     return facts

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.logs import say
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import RUN_NAMES, find_run, open_gzip_text, read_run
@@ -119,7 +118,6 @@ def read_candidates(
         notices.add("candidates of a query that is not in the input, left out", f"{file}: {query_id!r}")
     stages = _read_first_stage(file, run)
     if stages is None:
-        say([f"{file}: not a first stage of this program, so that the scores of this run are the coarse scores"])
         stages = {query_id: FirstStage({}, ranking) for query_id, ranking in run.items()}
     candidates = {}
     for query in queries:

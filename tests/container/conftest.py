@@ -156,5 +156,5 @@ def in_container(
 
 
 def visible(folder: Path) -> dict[str, bytes]:
-    """Return the bytes of the visible files of a directory, without the metadata, which differ from run to run."""
+    """Return the bytes of the visible files of a result, without the metadata, which differ from run to run."""
     return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith((".", "ir-metadata"))}

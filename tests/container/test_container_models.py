@@ -3,7 +3,6 @@
 The hub is one on this machine, and builds share its network. The model is a tiny one under the name of a real one.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 
 from tests.container.conftest import CLOSED, ROOT, Docker, copied_context, visible
 from tests.hub_cache import add_snapshot, name_main
-from tests.local_hub import LocalHub, serving, sha256
+from tests.local_hub import LocalHub, serving
 
 pytestmark = [pytest.mark.container, pytest.mark.long]
 NAME, REPOSITORY, COMMIT = "Qwen3-0.6B-Base", "Qwen/Qwen3-0.6B-Base", "a" * 40
@@ -107,37 +106,17 @@ def place_said(done: "subprocess.CompletedProcess[str]") -> str:
     return line
 
 
-def test_a_fetched_and_a_prepared_model_are_in_the_image_as_locked(docker: Docker, baked: str, hub: LocalHub) -> None:
-    script = (
-        "cat model_cache/models.lock.json; find / -xdev -name '.*.part'; grep -rl hf_xxx /app/model_cache /root /tmp"
-    )
-    lock = json.loads(docker("run", "--rm", *CLOSED, "--entrypoint", "sh", baked, "-c", f"{script}; true").stdout)
-    digests = {name: sha256(data) for name, data in hub.files.items()}
-    assert lock["models"] == {
-        NAME: {"repository": REPOSITORY, "revision": COMMIT, "files": digests},
-        GATED: {"repository": GATED_REPOSITORY, "revision": GATED_COMMIT, "files": digests},
-    }
-    assert TOKEN not in docker("history", "--no-trunc", baked).stdout
-    found = json.loads(docker("run", "--rm", *CLOSED, baked, "models", "list", "--json").stdout)["models"]
-    for name, commit in ((NAME, COMMIT), (GATED, GATED_COMMIT)):
-        assert found[name]["found"] == "model_cache"
-        assert found[name]["pinned"] == f"pinned to {commit[:12]}"
-    assert found["scdg-mini"]["pinned"] == "bundled"
-
-
-def test_a_baked_model_runs_and_every_file_of_it_is_verified(
-    docker: Docker, baked: str, run: Callable[..., tuple["subprocess.CompletedProcess[str]", Path]], tmp_path: Path
+def test_a_fetched_and_a_prepared_model_are_in_the_image_without_the_token(
+    docker: Docker, baked: str, run: Callable[..., tuple["subprocess.CompletedProcess[str]", Path]]
 ) -> None:
+    script = "ls model_cache; find / -xdev -name '.*.part'; grep -rl hf_xxx /app/model_cache /root /tmp; true"
+    listed = docker("run", "--rm", *CLOSED, "--entrypoint", "sh", baked, "-c", script).stdout.split()
+    assert {NAME, GATED, "scdg-mini"} <= set(listed)
+    assert not [name for name in listed if "/" in name]
+    assert TOKEN not in docker("history", "--no-trunc", baked).stdout
     done, output = run(baked, "out", {})
-    assert place_said(done) == f"models: {NAME} from model_cache, Apache-2.0"
+    assert place_said(done).startswith(f"models: {NAME} from model_cache")
     assert "decisions.jsonl" in visible(output)
-    origins = json.loads((output / ".pan_scdg.json").read_text())["origins"]
-    assert origins["language_model"] == {"revision": COMMIT, "found": "model_cache"}
-    volume = ("-v", f"{tmp_path / 'small.toml'}:/small.toml:ro")
-    said = docker(
-        "run", "--rm", *CLOSED, "--user", "1000", *volume, baked, "models", "verify", "--profile", "/small.toml"
-    )
-    assert f"files as locked, {REPOSITORY} at {COMMIT}\n" in said.stdout
 
 
 def test_in_which_order_a_container_looks_for_a_model(
@@ -184,11 +163,3 @@ def test_a_build_that_cannot_have_its_models_ends_with_one_line(
     said = done.stdout + done.stderr
     assert line in said
     assert "Traceback" not in said
-
-
-def test_what_models_does_not_name_is_left_out(docker: Docker, build: Build, image: str) -> None:
-    tag = f"{image}-bare"
-    assert build("", "--target", "models", "--tag", tag).returncode == 0
-    listed = docker("run", "--rm", *CLOSED, "--entrypoint", "ls", tag, "/app/model_cache").stdout.split()
-    docker("rmi", tag)
-    assert listed == ["NOTICE.md", "models.lock.json"]

@@ -1,88 +1,128 @@
-"""``python tests/fuzz``: feed changed valid files to every reader and tell what else than UserError comes out."""
+"""Feed changed valid files to the readers of foreign input: ``python -m tests.fuzz [--seconds N] [--findings FOLDER]``.
+
+Only `UserError` may leave a reader, in lines that can be shown, within 10 seconds and 1 GiB; a reader may change
+nothing outside of its folder. Printed is one JSON object: for each target the inputs, those that were read and refused,
+and the findings. The exit code is 1 if there are any; ``--findings`` keeps their inputs.
+"""
 
 import argparse
 import json
+import random
+import resource
+import shutil
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from itertools import count
+import traceback
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from pan_scdg.errors import UserError, UserErrors
+from tests.fuzz.mutations import KINDS, mutate, write_kind
+from tests.fuzz.targets import TARGETS, Target
 
-from child import MEMORY, SECONDS, Outcome, Round, run_round
-from planted import PLANTED
-from report import Tally, page, summary
-from target import Target
-from targets import TARGETS
-
-PER_ROUND = 2048
-"""Inputs of a quick target in one round of a long run."""
-TRACED = 16
-"""One of so many rounds notes the lines that are run, which takes several times as long."""
+SECONDS, MEMORY = 10, 1 << 30
+KIND_SHARE = 0.02
+PRECIOUS = "precious.txt"
+"""A file beside the folder, at which names in the input point."""
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
-    limit = parser.add_mutually_exclusive_group()
-    limit.add_argument("--inputs", type=int, default=512, help="one round, of so many inputs of each quick target")
-    limit.add_argument("--seconds", type=int, help="rounds until so many seconds have passed")
-    parser.add_argument("--most", type=int, help="stop after so many inputs")
-    parser.add_argument("--seed", type=int, default=0, help="of the first round")
-    parser.add_argument("--only", nargs="+", metavar="TARGET")
-    parser.add_argument("--planted", action="store_true", help="targets that are at fault, to try the harness itself")
-    parser.add_argument("--case-seconds", type=float, default=SECONDS)
-    parser.add_argument("--memory", type=int, default=MEMORY)
-    parser.add_argument("--kept", type=Path, help="folder for the inputs of findings")
-    parser.add_argument("--page", type=Path, help="write the result to this Markdown file after each round")
-    parser.add_argument("--json", type=Path, help="write the result to this file")
-    return parser.parse_args()
+def write_files(target: Target, folder: Path) -> dict[str, bytes]:
+    """Write the valid files of a target; return those that are changed."""
+    valid = {name: form.encode(text) for name, (form, text) in target.files.items()}
+    for name, data in {**valid, **{name: text.encode() for name, text in target.others.items()}}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return valid
 
 
-def _rounds(targets: Sequence[Target], asked: argparse.Namespace) -> Iterator[tuple[Target, int, int, bool]]:
-    """Target, seed, inputs and whether lines are noted: one round, or rounds without end."""
-    for number in [0] if asked.seconds is None else count():
-        inputs = asked.inputs if asked.seconds is None else PER_ROUND
-        for target in targets:
-            yield (
-                target,
-                asked.seed + number,
-                int(inputs * target.rate),
-                asked.seconds is not None and number % TRACED == 0,
-            )
+def fuzz(target: Target, inputs: int, seed: int, findings: Path | None) -> dict[str, Any]:
+    """Feed so many inputs to a target."""
+    rng, result = random.Random(f"{target.name} {seed}"), {"inputs": 0, "read": 0, "refused": 0}
+    found: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, precious = Path(scratch) / "input", Path(scratch) / PRECIOUS
+        precious.write_text("not yours")
+        valid = write_files(target, folder)
+        target.read(folder)
+        for _ in range(inputs):
+            if target.writes:
+                shutil.rmtree(folder)
+                write_files(target, folder)
+            name = rng.choice(list(valid))
+            form, text = target.files[name]
+            if rng.random() < KIND_SHARE:
+                write_kind(folder / name, rng.choice(KINDS), valid[name])
+            else:
+                (folder / name).write_bytes(mutate(text, form, rng))
+            result["inputs"] += 1
+            if (outcome := _read(target, folder)) in ("read", "refused"):
+                result[outcome] += 1
+            elif (where := outcome.splitlines()[0]) not in found:
+                found[where] = outcome
+                if findings is not None:
+                    kept = findings / target.name / str(len(found))
+                    shutil.rmtree(kept, ignore_errors=True)
+                    shutil.copytree(folder, kept, symlinks=True, ignore=shutil.ignore_patterns("made"))
+            if precious.read_text() != "not yours":
+                found["a file outside of the folder was changed"] = name
+            _restore(folder / name, valid[name])
+    return {**result, "findings": found}
 
 
-def _save(tallies: dict[str, Tally], asked: argparse.Namespace, seconds: float) -> None:
-    if asked.page is not None:
-        asked.page.write_text(page(tallies, seconds, sys.argv[1:]), encoding="utf-8")
-    if asked.json is not None:
-        asked.json.write_text(json.dumps({name: tally.record() for name, tally in tallies.items()}), encoding="utf-8")
+def _read(target: Target, folder: Path) -> str:
+    """Return ``read``, ``refused``, or what went wrong: the error with its place, then the traceback."""
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        target.read(folder)
+    except (UserError, UserErrors) as e:
+        if all(line.isprintable() for line in str(e).split("\n")):
+            return "refused"
+        return f"a refusal that cannot be shown: {str(e)!r}"
+    except BaseException as e:
+        last = traceback.extract_tb(e.__traceback__)[-1]
+        return f"{type(e).__name__} in {Path(last.filename).name}:{last.name}\n{traceback.format_exc()[-4000:]}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return "read"
+
+
+def _restore(path: Path, data: bytes) -> None:
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+    path.write_bytes(data)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise TimeoutError(f"longer than {SECONDS} s")
 
 
 def main() -> int:
-    """Run until the limit; returns 1 when something was found."""
-    asked = _arguments()
-    table = PLANTED if asked.planted else TARGETS
-    targets = [table[name] for name in asked.only or table]
-    kept = asked.kept or Path(tempfile.mkdtemp(prefix="fuzz-kept-"))
-    tallies = {target.name: Tally(target) for target in targets}
-    begun, saved = time.monotonic(), 0.0
-    for target, seed, inputs, trace in _rounds(targets, asked):
-        passed, tally = time.monotonic() - begun, tallies[target.name]
-        enough = asked.most is not None and sum(t.inputs for t in tallies.values()) >= asked.most
-        if enough or (asked.seconds is not None and passed > asked.seconds):
-            break
-        this = Round(target, seed, inputs, kept, frozenset(tally.findings), trace, asked.case_seconds, asked.memory)
-        outcome: Outcome = run_round(this)
-        for place, told in outcome.findings.items():
-            print(f"{target.name}: {place} (seed {seed}; input in {kept / target.name})\n{told}", flush=True)
-        tally.add(outcome)
-        if passed - saved > 60:
-            _save(tallies, asked, saved := passed)
-    _save(tallies, asked, time.monotonic() - begun)
-    print(summary(tallies, time.monotonic() - begun))
-    return 1 if any(tally.findings for tally in tallies.values()) else 0
+    """Fuzz all targets, once or in rounds until the time is over."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--inputs", type=int, default=256, help="of each target in a round")
+    parser.add_argument("--seconds", type=float, default=0, help="rounds until so many seconds have passed")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--findings", type=Path)
+    options = parser.parse_args()
+    signal.signal(signal.SIGALRM, _stop)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    began, seed, total = time.monotonic(), options.seed, dict[str, dict[str, Any]]()
+    while seed == options.seed or time.monotonic() - began < options.seconds:
+        for target in TARGETS:
+            result = fuzz(target, options.inputs, seed, options.findings)
+            before = total.setdefault(target.name, {"inputs": 0, "read": 0, "refused": 0, "findings": {}})
+            for name in ("inputs", "read", "refused"):
+                before[name] += result[name]
+            before["findings"] |= result["findings"]
+        seed += 1
+    print(json.dumps(total, indent=1))
+    return int(any(result["findings"] for result in total.values()))
 
 
 if __name__ == "__main__":

@@ -1,188 +1,218 @@
-"""Sixteen bytes say how a valid document is changed; zeros say that it is not.
+"""Change a valid text: values, pieces, nesting and bytes, or what kind of file it is."""
 
-Hypothesis makes the bytes, repeats them for a seed and makes them smaller when something is found. As with the data
-providers of other fuzzers they are read as choices: a file, up to three changes of its text at the borders of its
-pieces, then up to one change of its bytes and, rarely, of what kind of file it is.
-"""
-
+import gzip
+import json
 import os
-from collections.abc import Callable, Mapping
+import random
+import re
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from formats import GZIP_BOMB, Format, Span, spans
-
-STEP = 16
-"""Bytes of one input."""
-LONGEST = 100_000
-"""Characters of a changed text."""
-DEPTHS = (1, 3, 62, 70, 1100, 20_000)
-REPEATS = (2, 3, 40, 1100)
-RAW = (
-    b"\xff",
-    b"\x00",
-    b"\xef\xbb\xbf",
-    b"\xed\xa0\x80",
-    b"\xe2\x80\xa8",
-    b"\r",
-    b"\n",
-    b"\x1f\x8b",
-    b"\xc3",
-    b"PK\x03\x04",
+MAX_CHARACTERS = 100_000
+NAMES = (
+    "",
+    ".",
+    "..",
+    "../precious.txt",
+    "/etc/hostname",
+    ".hidden",
+    "a b",
+    "é😀",
+    "a\u202eb",
+    "\u2028",
+    "\ufeff",
+    "\x00",
 )
-
-Change = Callable[[str, Span, Span, Format, int], str]
-
-
-def _replace(text: str, at: Span, other: Span, form: Format, number: int) -> str:
-    return text[: at[0]] + form.atoms[number % len(form.atoms)] + text[at[1] :]
-
-
-def _insert(text: str, at: Span, other: Span, form: Format, number: int) -> str:
-    return text[: at[0]] + form.atoms[number % len(form.atoms)] + text[at[0] :]
-
-
-def _delete(text: str, at: Span, other: Span, form: Format, number: int) -> str:
-    return text[: at[0]] + text[at[1] :]
-
-
-def _repeat(text: str, at: Span, other: Span, form: Format, number: int) -> str:
-    times = REPEATS[number % len(REPEATS)]
-    return text[: at[0]] + text[at[0] : at[1]] * min(times, 1 + LONGEST // max(1, at[1] - at[0])) + text[at[1] :]
-
-
-def _copy(text: str, at: Span, other: Span, form: Format, number: int) -> str:
-    return text[: at[0]] + text[other[0] : other[1]] + text[at[1] :]
-
-
-def _swap(text: str, at: Span, other: Span, form: Format, number: int) -> str:
-    (a, b), (c, d) = sorted((at, other))
-    return text if c < b else text[:a] + text[c:d] + text[b:c] + text[a:b] + text[d:]
-
-
-def _nest(text: str, at: Span, other: Span, form: Format, number: int) -> str:
-    before, behind = form.nests[number % len(form.nests)]
-    depth = DEPTHS[number // len(form.nests) % len(DEPTHS)]
-    return text[: at[0]] + before * depth + text[at[0] : at[1]] + behind * depth + text[at[1] :]
-
-
-def _cut(text: str, at: Span, other: Span, form: Format, number: int) -> str:
-    return text[: at[0] if number % 2 else at[1]]
-
-
-def _digit(text: str, at: Span, other: Span, form: Format, number: int) -> str:
-    """Change one character of the piece, mostly to one that is as good."""
-    if at[0] == at[1]:
-        return text
-    place = at[0] + number % (at[1] - at[0])
-    return text[:place] + '0123456789abcdef-.,: "\n'[number % 23] + text[place + 1 :]
-
-
-CHANGES: tuple[Change | None, ...] = (
-    *(
-        None,
-        _replace,
-        _delete,
-        _replace,
-        _digit,
-        _repeat,
-        _replace,
-        _copy,
-        _insert,
-        _swap,
-        _digit,
-        _replace,
-        _nest,
-        _copy,
-    ),
-    *(_replace, _cut),
-)
-ACTIVE = (220, 80, 30)
-"""Below it (of 256) the first, second and third byte say that there is a change."""
+NUMBERS = ("-1", "0", "1e999", "-0.0", "18446744073709551616", "1_0", "\uff19", "0x1f", "9" * 5000, "nan", "inf")
+COMMON = (*NAMES, *NUMBERS, "x" * 600, "\t", "\r", "\n", '"', "\\", "true", "null")
+RAW = (b"\xff", b"\x00", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\r", b"\n", b"\x1f\x8b", b"\xc3", b"PK\x03\x04")
+DEPTHS, REPEATS = (1, 3, 62, 70, 1100, 20_000), (2, 3, 40, 1100)
 KINDS = ("missing", "empty", "folder", "pipe", "link", "dangling", "bomb", "utf-16")
+GZIP_BOMB = gzip.compress(b'{"a": [' + b"{}," * (1 << 20) + b"{}]}\n", 9)
 
 
-class Case(NamedTuple):
-    """A file to be written in the place of the valid one; ``kind`` is one of `KINDS` in the place of ``data``."""
-
-    name: str
-    data: bytes
-    kind: str = ""
+def encode_utf8(text: str) -> bytes:
+    """Return the text as it is, with what no file should have."""
+    return text.encode("utf-8", "surrogatepass")
 
 
-def mutate(files: Mapping[str, bytes], texts: Mapping[str, str], forms: Mapping[str, Format], choice: bytes) -> Case:
-    """The case that ``choice`` stands for.
+class Format(NamedTuple):
+    """Where the pieces of a text are that are worth changing, what replaces them, and what they are nested in."""
 
-    Args:
-        files: the valid files.
-        texts: those of them that are changed, before they are encoded.
-        forms: their formats.
-        choice: `STEP` bytes.
-    """
-    name = list(forms)[choice[0] % len(forms)]
-    form, text = forms[name], texts[name]
-    if form.pieces:
-        text = _changed(text, form, choice)
-    data = form.encode(text) if text != texts[name] else files[name]
-    data = _damaged(data, choice[13:16], form)
-    # a file of another kind in one of 256 cases, none where all bytes are zero
-    return Case(name, data, KINDS[choice[13] % len(KINDS)] if choice[14] == 255 else "")
+    pieces: tuple[re.Pattern[str], ...]
+    atoms: tuple[str, ...]
+    nests: tuple[tuple[str, str], ...]
+    encode: Callable[[str], bytes] = encode_utf8
 
 
-def _changed(text: str, form: Format, choice: bytes) -> str:
-    """Change up to three pieces, from the last to the first, so that each is where it was; never one twice."""
-    found = spans(text, form)
-    changes = []
-    for active, start in zip(ACTIVE, (1, 5, 9)):
-        kind, high, low, number = choice[start : start + 4]
-        change = CHANGES[kind % len(CHANGES)] if kind < active else None
-        if change is not None:
-            place = high * 256 + low
-            changes.append((found[place % len(found)], found[place * 7 // 3 % len(found)], change, number))
-    if changes and changes[0][2] is _swap:  # its other piece must not have moved
-        del changes[1:]
-    free = len(text)
-    for at, other, change, number in sorted(changes, key=lambda c: c[0], reverse=True):
-        if at[1] <= free and len(text) < LONGEST:
-            text, free = change(text, at, other, form, number), at[0]
-    return text
+def _compile(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern, re.MULTILINE) for pattern in patterns)
 
 
-def _damaged(data: bytes, choice: bytes, form: Format) -> bytes:
-    """Bytes changed behind all formats: in three of 32 cases, and nearly always where there is nothing else."""
-    kind, high, low = choice
-    if kind % (2 if not form.pieces else 32) not in (1, 2, 3) or not data:
-        return data
-    place = (high * 256 + low) % len(data)
-    what = kind >> 2
-    if what % 4 == 0:
-        return data[:place]
-    if what % 4 == 1:
-        return data[:place] + RAW[what % len(RAW)] + data[place:]
-    if what % 4 == 2:
-        return data[:place] + bytes([data[place] ^ (1 << what % 8)]) + data[place + 1 :]
-    return data[:place] + data[place + 1 + what :]
+STRING = r'"(?:[^"\\\n]|\\.)*"'
+JSON = Format(
+    _compile(rf"{STRING}: ?[^,\n}}]+,?", STRING, r"-?\d[\d.]*", r"\btrue|false|null\b", r"[\[\]{}]", r"^.*\n?"),
+    (
+        *map(json.dumps, NAMES),
+        *NUMBERS,
+        "null",
+        "true",
+        "[]",
+        "{}",
+        '{"a": 1}',
+        '""',
+        "1.5",
+        r'"\ud800"',
+        ",",
+        "]",
+        "}",
+    ),
+    (("[", "]"), ('{"a":', "}"), ("[1,", ",2]")),
+)
+TOML = Format(
+    _compile(r"(?<== ).+$", STRING, r"-?\d[\d.]*", r"^\w+(?= =)", r"^\[.*\]$", r"^.*\n?"),
+    (
+        *map(json.dumps, NAMES),
+        *NUMBERS,
+        "true",
+        "[]",
+        "{a = 1}",
+        '"""',
+        "[[a]]\n",
+        "a.b = 1\n",
+        "2026-13-45",
+        '"\\x"',
+        "=",
+    ),
+    (("[", "]"), ("{a = ", "}")),
+)
+XML = Format(
+    _compile(r'\w+="[^"]*" ?', r'"[^"]*"', r"<[^>]+>", r"(?<=>)[^<]+", r"\w+(?==)", r"^.*\n?"),
+    (
+        *COMMON,
+        "<!DOCTYPE d>",
+        '<!DOCTYPE d [<!ENTITY a "b">]>',
+        "<![CDATA[x]]>",
+        "<?p i?>",
+        "<",
+        "&",
+        "&a;",
+        "&#0;",
+        '<?xml version="1.0" encoding="utf-16"?>',
+        '<n:a xmlns:n="u"/>',
+        "<feature/>",
+        "</document>",
+        "this_offset",
+    ),
+    (("<a>", "</a>"), ('<feature name="plagiarism">', "</feature>")),
+)
+LINES = Format(
+    _compile(r"\S+", r"[ \t]+", r"^.*\n?"),
+    (*COMMON, "\u2003", "\r\n", "\x1b]0;x\x07", "a/b/c", "%PDF-1.7\n", "{\\rtf1 ", "s1.txt", "-9999999999"),
+    (("(", ")"), ('"', '"'), ("a/", "")),
+)
+CSV = Format(
+    _compile(r"[^,\n]+", r",[^,\n]*", r"^.*\n?"),
+    (*COMMON, '""', '"a\nb"', ",", ";", ",,", "\r\n", "yes", "no", "=1+1"),
+    (('"', '"'), ("", ",")),
+)
+YAML = Format(
+    _compile(r"(?<=: ).+$", r"[\w.-]+", r"^ *\w[^:\n]*(?=:)", r"\[.*\]", r"^.*\n?"),
+    (
+        *COMMON,
+        "2026-13-45",
+        "!!python/object/apply:os.getcwd []",
+        "&a [*a]",
+        "*a",
+        "|",
+        "- x",
+        "<<: *a",
+        "{a: 1}",
+        ":",
+        "---",
+    ),
+    (("[", "]"), ("{a: ", "}"), ("- ", "")),
+)
 
 
-def write(case: Case, folder: Path) -> None:
-    """Put the case into a folder that holds the valid files."""
-    if not case.kind:
-        with open(f"{folder}/{case.name}", "wb", buffering=0) as file:  # what nearly all of the time is spent with
-            file.write(case.data)
-        return
-    path = folder / case.name
+def pack_gzip(text: str) -> bytes:
+    """Return a gzip file with this text."""
+    return gzip.compress(encode_utf8(text), 1, mtime=0)
+
+
+def pack_npy(text: str) -> bytes:
+    """Return an array file whose header is this text, with 64 bytes of numbers."""
+    header = text.encode("latin-1", "replace")[:65535]
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(range(64))
+
+
+def pack_safetensors(text: str) -> bytes:
+    """Return a file of weights whose header is this text, with 64 bytes of numbers."""
+    header = encode_utf8(text)
+    return struct.pack("<Q", len(header)) + header + bytes(64)
+
+
+def mutate(text: str, form: Format, rng: random.Random) -> bytes:
+    """Return a changed text as the bytes of its file."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        text = _change(text, form, rng)[:MAX_CHARACTERS]
+    data = form.encode(text)
+    return _damage(data, rng) if rng.random() < 0.1 else data
+
+
+def _change(text: str, form: Format, rng: random.Random) -> str:
+    spans = [match.span() for match in rng.choice(form.pieces).finditer(text) if match.group()] or [(0, len(text))]
+    (start, end), (first, last) = rng.choice(spans), rng.choice(spans)
+    piece, before, after = text[start:end], text[:start], text[end:]
+    before_nest, after_nest = rng.choice(form.nests)
+    depth = rng.choice(DEPTHS)
+    actions: list[Callable[[], str]] = [
+        *[lambda: before + rng.choice(form.atoms) + after] * 4,
+        *[lambda: before + after] * 2,
+        lambda: before + rng.choice(form.atoms) + text[start:],
+        lambda: before + piece * min(rng.choice(REPEATS), 1 + MAX_CHARACTERS // len(piece or "x")) + after,
+        lambda: before + text[first:last] + after,
+        lambda: before + before_nest * depth + piece + after_nest * depth + after,
+        lambda: before,
+        lambda: (
+            before
+            + piece[: len(piece) // 2]
+            + rng.choice('0123456789abcdef-.,: "\n')
+            + piece[len(piece) // 2 + 1 :]
+            + after
+        ),
+    ]
+    return rng.choice(actions)()
+
+
+def _damage(data: bytes, rng: random.Random) -> bytes:
+    place = rng.randrange(len(data) + 1)
+    actions: list[Callable[[], bytes]] = [
+        lambda: data[:place],
+        lambda: data[:place] + rng.choice(RAW) + data[place:],
+        lambda: (
+            data[:place] + bytes(byte ^ 1 << rng.randrange(8) for byte in data[place : place + 1]) + data[place + 1 :]
+        ),
+    ]
+    return rng.choice(actions)()
+
+
+def write_kind(path: Path, kind: str, data: bytes) -> None:
+    """Replace a file by something else of its name."""
     path.unlink()
-    if case.kind == "empty":
+    if kind == "empty":
         path.touch()
-    elif case.kind == "folder":
+    elif kind == "folder":
         path.mkdir()
-    elif case.kind == "pipe":
+    elif kind == "pipe":
         os.mkfifo(path)
-    elif case.kind == "link":
+    elif kind == "link":
         path.symlink_to("/dev/zero")
-    elif case.kind == "dangling":
+    elif kind == "dangling":
         path.symlink_to("nowhere")
-    elif case.kind == "bomb":
-        path.write_bytes(case.data + GZIP_BOMB)
-    elif case.kind == "utf-16":
-        path.write_bytes(case.data.decode("utf-8", "replace").encode("utf-16"))
+    elif kind == "bomb":
+        path.write_bytes(data + GZIP_BOMB)
+    elif kind == "utf-16":
+        path.write_bytes(data.decode("utf-8", "replace").encode("utf-16"))

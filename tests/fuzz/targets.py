@@ -1,8 +1,150 @@
-"""All targets, by name."""
+"""The readers of foreign input, each with valid files."""
 
-from index_targets import INDEXES
-from input_targets import INPUTS
-from model_targets import MODELS
-from output_targets import OUTPUTS
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
-TARGETS = {target.name: target for target in (*INPUTS, *OUTPUTS, *INDEXES, *MODELS)}
+from pan_scdg.jobs.tira import read_manifest
+from pan_scdg.methods.vectors import find_vector_file, read_vector
+from pan_scdg.models.checkpoint import diagnose_tokenizer, list_weight_files, read_config
+from pan_scdg.models.encoder import check_encoder
+from pan_scdg.notices import Notices
+from pan_scdg.pan import documents, inputs, prepare, runs, source_retrieval, text_alignment, truth
+from pan_scdg.profile import load_profile
+from tests.fuzz.mutations import CSV, JSON, LINES, TOML, XML, YAML, Format, pack_gzip, pack_npy, pack_safetensors
+
+ROOT = Path(__file__).parents[2]
+
+
+class Target(NamedTuple):
+    """A reader of a folder, and the valid files in it: format and text of those that are changed, text of others."""
+
+    name: str
+    read: Callable[[Path], object]
+    files: dict[str, tuple[Format, str]]
+    others: dict[str, str] = {}  # noqa: RUF012 - never changed
+    writes: bool = False
+    """It writes into the folder, which is made anew for each input."""
+    refuses: bool = True
+    """Some changes have to be refused."""
+
+
+FEATURE = (
+    '<feature name="plagiarism" this_offset="0" this_length="5" source_reference="r{0}.txt" source_offset="2" '
+    'source_length="4"/>'
+)
+TRUTH = f'<document reference="s1.txt">\n{FEATURE.format(1)}\n</document>\n'
+SPANS = f'<document reference="s2.txt">\n{FEATURE.format(2)}\n{FEATURE.format(1)}\n</document>\n'
+TEXT = "The ferry left at six. Nobody waved.\n\nA lamp was lit in the tower.\n"
+TEXTS = {f"{side}/{name}{number}.txt": TEXT for side, name in (("susp", "s"), ("src", "r")) for number in (2,)}
+PAIRS = "s1.txt r1.txt\ns2.txt r2.txt\ns1.txt r2.txt\n"
+CORPUS = "".join(f'{{"doc_id": "d/{i}", "default_text": "{TEXT[:20]}"}}\n' for i in range(3))
+QUERIES = "".join(f'{{"qid": "q{i}", "query": "{TEXT[:20]}"}}\n' for i in range(3))
+QRELS = "q0 0 d/0 1\nq0 0 d/1 2\nq1 0 d/2 1\n"
+RUN = "q0 Q0 d/0 1 3.5 x\nq0 Q0 d/1 2 1.5 x\nq1 Q0 d/2 1 2.0 x\n"
+HTML = "<html><head><title>A</title></head><body><h1>B</h1><p>Some <b>words</b> &amp; more.</p></body></html>\n"
+TABLE = "suspicious,source,reused\nsusp/s1.txt,src/r1.txt,yes\nsusp/s2.txt,src/r2.txt,no\n"
+PROFILE = (ROOT / "pan_scdg" / "profiles" / "offline.toml").read_text(encoding="utf-8")
+MANIFEST = (ROOT / "tira.yml").read_text(encoding="utf-8")
+VECTOR = "{'descr': '<f4', 'fortran_order': False, 'shape': (16,), }"
+CONFIG = json.loads((ROOT / "model_cache" / "scdg-mini" / "config.json").read_text(encoding="utf-8"))
+WEIGHTS = '{"w": {"dtype": "F32", "shape": [4, 4], "data_offsets": [0, 64]}}'
+TOKENIZER = '{"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}'
+MODULES = [
+    {"idx": i, "name": str(i), "path": p, "type": f"sentence_transformers.models.{t}"}
+    for i, (p, t) in enumerate((("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")))
+]
+POOLING = '{"word_embedding_dimension": 4, "pooling_mode_mean_tokens": true}'
+BERT = '{"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 4, "num_hidden_layers": 1}'
+
+
+def _read_pairs(folder: Path) -> None:
+    for pair in text_alignment.read_pairs(folder, Notices()).pairs:
+        text_alignment.read_text(pair.suspicious)
+        text_alignment.read_text(pair.source)
+    inputs.hash_input(folder, inputs.detect_task(folder))
+
+
+def _read_truth(folder: Path) -> None:
+    names = [text_alignment.TextFile(name, f"{name}.txt", folder / f"{name}.txt") for name in ("s1", "r1")]
+    truth.read_truth(folder, [text_alignment.DocumentPair(*names, 1)])
+    truth.read_spans(folder / "truth", "plagiarism")
+
+
+def _read_corpus(folder: Path) -> None:
+    for document in source_retrieval.stream_corpus(folder, Notices()):
+        document.text.encode("utf-8")
+
+
+def _read_table(folder: Path) -> None:
+    prepare.prepare_pairs(folder / "pairs.csv", folder / "made")
+    prepare.read_names(folder / "made")
+
+
+def _read_model(folder: Path) -> None:
+    read_config(folder)
+    list_weight_files(folder)
+    if fault := diagnose_tokenizer(folder):
+        raise fault
+
+
+TARGETS = (
+    Target(
+        "pairs",
+        _read_pairs,
+        {"pairs": (LINES, PAIRS), "susp/s1.txt": (LINES, TEXT), "src/r1.txt": (LINES, TEXT)},
+        TEXTS,
+    ),
+    Target("truth", _read_truth, {"truth/s1-r1.xml": (XML, TRUTH), "truth/s2-r2.xml": (XML, SPANS)}),
+    Target("corpus", _read_corpus, {"corpus.jsonl": (JSON, CORPUS)}),
+    Target("packed", _read_corpus, {"corpus.jsonl.gz": (JSON._replace(encode=pack_gzip), CORPUS)}),
+    Target("queries", lambda f: source_retrieval.read_queries(f, Notices()), {"queries.jsonl": (JSON, QUERIES)}),
+    Target("qrels", lambda f: source_retrieval.read_qrels(f / "qrels.txt"), {"qrels.txt": (LINES, QRELS)}),
+    Target("run", lambda f: runs.read_run(runs.find_run(f)), {"run.txt": (LINES, RUN)}),
+    Target(
+        "run-gz", lambda f: runs.read_run(runs.find_run(f)), {"run.txt.gz": (LINES._replace(encode=pack_gzip), RUN)}
+    ),
+    Target(
+        "texts",
+        lambda f: documents.read_texts(f, Notices()),
+        {"a.txt": (LINES, TEXT), "in/b.html": (XML, HTML)},
+        refuses=False,
+    ),
+    Target(
+        "table",
+        _read_table,
+        {"pairs.csv": (CSV, TABLE), "susp/s1.txt": (LINES, TEXT)},
+        {**TEXTS, "src/r1.txt": TEXT},
+        writes=True,
+    ),
+    Target("profile", lambda f: load_profile(str(f / "p.toml")), {"p.toml": (TOML, PROFILE)}),
+    Target("tira", lambda f: read_manifest(f / "tira.yml"), {"tira.yml": (YAML, MANIFEST)}),
+    Target(
+        "vectors",
+        lambda f: read_vector(find_vector_file(f, "a.txt")),
+        {"a.txt.npy": (LINES._replace(encode=pack_npy), VECTOR)},
+    ),
+    Target(
+        "model",
+        _read_model,
+        {
+            "config.json": (JSON, json.dumps(CONFIG, indent=1)),
+            "tokenizer.json": (JSON, TOKENIZER),
+            "tokenizer_config.json": (JSON, '{"tokenizer_class": "PreTrainedTokenizerFast"}'),
+            "model.safetensors": (JSON._replace(encode=pack_safetensors), WEIGHTS),
+        },
+    ),
+    Target(
+        "encoder",
+        check_encoder,
+        {
+            "modules.json": (JSON, json.dumps(MODULES)),
+            "config.json": (JSON, BERT),
+            "1_Pooling/config.json": (JSON, POOLING),
+            "tokenizer_config.json": (JSON, "{}"),
+            "model.safetensors": (JSON._replace(encode=pack_safetensors), WEIGHTS),
+        },
+        {"tokenizer.json": TOKENIZER},
+    ),
+)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from pan_scdg.lm import model as module
 from pan_scdg.lm.engine import ReferenceEngine
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.models.fingerprint import fingerprint_weights
-from pan_scdg.models.load import load_model
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
 from tests.tolerances import check_log_probs
@@ -31,7 +32,12 @@ def test_the_weights_load_at_the_first_call(
     engine: str, tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads: list[str] = []
-    monkeypatch.setattr(module, "load_model", lambda *a, **k: loads.append(k["fingerprint"]) or load_model(*a, **k))
+
+    def load(*arguments: Any, fingerprint: str, **more: Any) -> LanguageModel:
+        loads.append(fingerprint)
+        return load_model(*arguments, fingerprint=fingerprint, **more)
+
+    monkeypatch.setattr(module, "load_model", load)
     folder, items = tiny_folder("qwen3"), draw_inputs()
     model = ScoringModel(FP32, "cpu", folder=folder, engine=engine)  # type: ignore[arg-type]
     assert (model.folder, model.settings.name, model.found.folder) == (folder, model.found.name, folder)

@@ -2,28 +2,20 @@
 
 import math
 import random
-import re
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pan_scdg.retrieval.bm25.fts5 import Bm25Index, build_index
-from pan_scdg.retrieval.index_folder import MANIFEST, write_seal
 
 from pan_scdg.errors import UserError
-from pan_scdg.profile import Bm25Settings
-from pan_scdg.retrieval.bm25 import fts5 as bm25_fts5
+from pan_scdg.records import Document as Doc
+from pan_scdg.retrieval import bm25_fts5
+from pan_scdg.retrieval.bm25_fts5 import DATABASE, Fts5Index, build_index
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
-
-
-class Doc(NamedTuple):
-    doc_id: str
-    text: str
+from tests.retrieval.bm25_corpus import open_new
 
 
 def made_up_documents(count: int, seed: int) -> list[Doc]:
@@ -53,19 +45,23 @@ def literal_bm25(documents: Sequence[Doc], terms: set[str]) -> dict[str, float]:
     return scores
 
 
+def open_index(documents: Sequence[Doc], folder: Path) -> Fts5Index:
+    index = open_new(build_index, Fts5Index, documents, folder / str(len(list(folder.iterdir()))))
+    assert isinstance(index, Fts5Index)
+    return index
+
+
 def search(tmp_path: Path, documents: Sequence[Doc], query: str, terms: int = 64, depth: int = 1000) -> Ranking:
-    build_index(documents, tmp_path / "index.db")
-    with Bm25Index(tmp_path / "index.db", Bm25Settings(terms=terms, depth=depth)) as index:
-        return index.search_sentences(query)
+    with open_index(documents, tmp_path) as index:
+        return index.search_sentences(query, terms, depth)
 
 
 @pytest.mark.parametrize(("count", "depth"), [(40, 1000), (300, 20), (300, 1), (3, 5), (2, 1)])
 def test_scores_are_sqlites_formula(tmp_path: Path, count: int, depth: int) -> None:
     documents = made_up_documents(count, seed=count)
-    build_index(documents, tmp_path / "index.db")
-    with Bm25Index(tmp_path / "index.db", Bm25Settings(depth=depth)) as index:
+    with open_index(documents, tmp_path) as index:
         for terms in ({"w0"}, {"w0", "w1", "w40"}, {"w2", "w30", "w55", "absent"}, {f"w{i}" for i in range(50)}):
-            found = index.search_full(" ".join(sorted(terms)))
+            found = index.search_full(" ".join(sorted(terms)), depth=depth)
             literal = literal_bm25(documents, terms)
             expected = rank_best(literal, depth) if literal else []
             assert [r.score for r in found] == pytest.approx([r.score for r in expected], rel=1e-9)
@@ -75,13 +71,11 @@ def test_scores_are_sqlites_formula(tmp_path: Path, count: int, depth: int) -> N
 def test_passing_over_documents_changes_nothing(tmp_path: Path) -> None:
     """Beyond the depth a search passes over documents that only common words match; a deep one passes over none."""
     documents = made_up_documents(400, seed=7) + [Doc(f"double/{i}", "w0 w1 w1 w50") for i in range(30)]
-    build_index(documents, tmp_path / "index.db")
     rng = random.Random(1)
     queries = [" ".join(f"w{rng.randrange(60)}" for _ in range(rng.randint(2, 15))) for _ in range(40)]
-    shallow, deep = (Bm25Index(tmp_path / "index.db", Bm25Settings(depth=depth)) for depth in (10, 1000))
-    with shallow, deep:
-        every = [deep.search_full(query) for query in queries]
-        assert [shallow.search_full(query) for query in queries] == [ranking[:10] for ranking in every]
+    with open_index(documents, tmp_path) as index:
+        every = [index.search_full(query) for query in queries]
+        assert [index.search_full(query, depth=10) for query in queries] == [ranking[:10] for ranking in every]
     assert min(map(len, every)) > 10
 
 
@@ -127,12 +121,11 @@ def test_512_terms_make_one_search(tmp_path: Path) -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=5))
 def test_a_document_is_found_by_any_of_its_words(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     documents = [Doc(str(i), text) for i, text in enumerate(texts)]
-    build_index(documents, path := tmp_path_factory.mktemp("fts") / "index.db")
-    with Bm25Index(path, Bm25Settings()) as index:
+    with open_index(documents, tmp_path_factory.mktemp("fts")) as index:
         for document, terms in zip(documents, index._words.list_terms([d.text for d in documents])):
             for term in terms:
                 assert index._count_documents(term) > 0
-                assert document.doc_id in {r.doc_id for r in index._search_terms([term])}
+                assert document.doc_id in {r.doc_id for r in index._search_terms([term], 1000)}
 
 
 def test_words_beyond_fts5s_limit_do_no_harm(tmp_path: Path) -> None:
@@ -146,89 +139,24 @@ def test_empty_corpus_and_empty_documents(tmp_path: Path) -> None:
 
 
 def test_the_texts_are_not_stored(tmp_path: Path) -> None:
-    build_index([Doc("a", "Eine GanzBesondere Wendung")], tmp_path / "index.db")
-    for path in (tmp_path / "index.db").iterdir():
-        assert b"GanzBesondere" not in path.read_bytes()
+    build_index([Doc("a", "Eine GanzBesondere Wendung")], tmp_path)
+    assert b"GanzBesondere" not in (tmp_path / DATABASE).read_bytes()
 
 
-def test_nothing_is_left_when_building_fails(tmp_path: Path) -> None:
-    def broken():
-        yield Doc("a", "text")
-        raise UserError("bad line", "mend it")
-
-    (tmp_path / "index.db.part").write_text("left by a killed run")
-    with pytest.raises(UserError, match="bad line"):
-        build_index(broken(), tmp_path / "index.db")
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="writable"):
-        build_index([Doc("a", "x")], tmp_path / "file" / "index.db")
-
-
-def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "text.db").write_text("no database " * 100)
-    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE documents (x)").connection.close()
-    for name in ("text.db", "other.db", "missing # %3F.db"):
-        with pytest.raises(UserError, match=re.escape(name)):
-            Bm25Index(tmp_path / name, Bm25Settings())
-
-
-def reseal(folder: Path) -> None:
-    """Give a changed index the checksums of what it holds now."""
-    (folder / MANIFEST).unlink()
-    write_seal(folder, "fts5", bm25_fts5.VERSION, 5)
-
-
-def test_any_damage_is_found(tmp_path: Path) -> None:
-    build_index(made_up_documents(5, seed=1), tmp_path / "good")
-    for path in sorted((tmp_path / "good").iterdir()):
-        whole = path.read_bytes()
-        for damaged in (None, b"", whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1]), whole + b"0"):
-            path.unlink() if damaged is None else path.write_bytes(damaged)
-            with pytest.raises(UserError, match=r"good.*delete it and run again"):
-                Bm25Index(tmp_path / "good", Bm25Settings())
-        path.write_bytes(whole)
-    (tmp_path / "good" / "index.sqlite-journal").touch()
-    with pytest.raises(UserError, match="does not belong here"):
-        Bm25Index(tmp_path / "good", Bm25Settings())
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "CREATE VIEW more AS SELECT 1",
-        "CREATE TRIGGER t AFTER INSERT ON documents BEGIN SELECT 1; END",
-        "DROP TABLE documents",
-        "DELETE FROM documents WHERE rowid = 0",
-    ],
-)
-def test_a_database_with_other_tables_is_refused_whatever_its_checksum(tmp_path: Path, statement: str) -> None:
-    build_index(made_up_documents(5, seed=1), tmp_path / "good")
-    with sqlite3.connect(tmp_path / "good" / bm25_fts5.DATABASE) as connection:
-        connection.execute(statement)
-    connection.close()
-    reseal(tmp_path / "good")
-    with pytest.raises(UserError, match=r"index.sqlite.*delete it and run again"):
-        Bm25Index(tmp_path / "good", Bm25Settings())
-
-
-def test_a_database_that_is_malformed_inside_is_told_when_it_is_searched(tmp_path: Path) -> None:
-    build_index(made_up_documents(5, seed=1), tmp_path / "good")
-    with sqlite3.connect(tmp_path / "good" / bm25_fts5.DATABASE) as connection:
-        connection.execute("UPDATE texts_data SET block = x'00' WHERE id > 10")
-    connection.close()
-    reseal(tmp_path / "good")
-    with (
-        pytest.raises(UserError, match=r"index.sqlite.*delete it and run again"),
-        Bm25Index(tmp_path / "good", Bm25Settings()) as index,
-    ):
-        index.search_full("w0 w1 w2 w3")
+@pytest.mark.parametrize("content", [None, b"no database " * 100, b""])
+def test_a_file_that_is_no_index_is_the_users_error(tmp_path: Path, content: bytes | None) -> None:
+    folder = tmp_path / "odd # %3F"
+    folder.mkdir()
+    if content is not None:
+        (folder / DATABASE).write_bytes(content)
+    with pytest.raises(UserError, match=r"odd # %3F.*delete it and run again"):
+        Fts5Index(folder)
 
 
 def test_sqlite_without_full_text_search_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bm25_fts5, "_TABLE", "CREATE VIRTUAL TABLE {} USING no_such_module(text)")
     with pytest.raises(UserError, match=r"FTS5.*no such module.*use a Python"):
-        build_index([], tmp_path / "index.db")
+        build_index([], tmp_path)
 
 
 def test_paths_with_signs(tmp_path: Path) -> None:
@@ -242,9 +170,8 @@ def test_the_whole_query_is_ranked_by_the_bm25_of_its_rarest_terms(tmp_path: Pat
     query = " ".join(f"w{w}" for w in (0, 3, 7, 20, 41, 58, 59))
     frequencies = Counter(term for d in documents for term in set(d.text.split()))
     indexed = sorted((frequencies[t], t) for t in set(query.split()) if frequencies[t])
-    build_index(documents, tmp_path / "index.db")
-    with Bm25Index(tmp_path / "index.db", Bm25Settings(full_terms=4, depth=30)) as index:
-        found = index.search_full(query)
+    with open_index(documents, tmp_path) as index:
+        found = index.search_full(query, 4, 30)
     expected = rank_best(literal_bm25(documents, {term for _, term in indexed[:4]}), 30)
     assert [d for d, _ in found] == [d for d, _ in expected]
     assert [s for _, s in found] == pytest.approx([s for _, s in expected], rel=1e-9)

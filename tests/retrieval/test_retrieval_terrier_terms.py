@@ -9,11 +9,12 @@ from zipfile import ZipFile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pan_scdg.retrieval.bm25.terrier_terms import TermPipeline, pick_rarest, read_stopwords, stem_word
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.terrier_jars import start_terrier
-from pan_scdg.retrieval.bm25 import terrier_terms
+from pan_scdg.retrieval import terrier_terms
+from pan_scdg.retrieval.bm25 import pick_rarest
+from pan_scdg.retrieval.terrier_terms import TermPipeline, read_stopwords, stem_word
 
 ENDINGS = """
 s es ies sses ed eed ing ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness
@@ -125,7 +126,7 @@ def test_the_pipeline_stops_and_stems_and_counts() -> None:
 def test_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(made_up_words(200, 3)) * 2
     expected = TermPipeline({"of"}).count_terms(text)
-    monkeypatch.setattr("pan_scdg.retrieval.bm25.terrier_terms.MOST_REMEMBERED", 7)
+    monkeypatch.setattr("pan_scdg.retrieval.terrier_terms.CACHE_SIZE", 7)
     assert TermPipeline({"of"}).count_terms(text) == expected
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from pan_scdg.models.catalogue import CATALOGUE
-from pan_scdg.models.needs import find_needs
 
+from pan_scdg.models.find import CATALOGUE, list_needed_models
 from pan_scdg.profile import find_profile, load_profile
 from tests.hub_cache import add_snapshot, name_main
 from tests.stand_ins.tokenizer_files import WRITERS
@@ -106,7 +105,8 @@ def write_profile(name: str, path: Path, **tables: Config) -> Path:
 
 def list_repositories(profile: str) -> dict[str, str]:
     """Return the models that a bundled profile needs: the name of each and its repository."""
-    return {name: CATALOGUE[name].repository for name in find_needs(load_profile(profile)).models}
+    names = list_needed_models(load_profile(profile))
+    return {name: CATALOGUE[name].repository for name in names if name in CATALOGUE}
 
 
 def write_hub(folder: Path, profiles: Iterable[str]) -> Path:

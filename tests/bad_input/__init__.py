@@ -1,1 +1,0 @@
-"""The table of bad inputs, a file a kind of input."""

