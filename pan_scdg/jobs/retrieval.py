@@ -182,7 +182,9 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     with open_result(options.output, job, overwrite=options.overwrite, key=CANDIDATE_KEY) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
-        say([describe_models(workers.models.values())] if workers.models else [])
+        models = workers.models
+        about = {"partial": partial and str(partial), "model_names": {name: one.name for name, one in models.items()}}
+        say([describe_models(models.values())] if models else [])
         with open_workers(workers, options.devices) as opened:
             if stages is None:
                 folder = options.index or work.path / INDEX
