@@ -79,7 +79,6 @@ class ModelSettings(Table):
     """The frozen language model and its arithmetic (paper, Table of frozen backends)."""
 
     name: FileName
-    tokenizer: Literal["fast", "slow"] = "fast"
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     dtype_without_bf16: Literal["float16", "float32"] | None = None
     """The dtype on a device without bfloat16 arithmetic (`models.devices.choose_dtype`); None: it is refused."""

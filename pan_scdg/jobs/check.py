@@ -13,7 +13,16 @@ from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.jobs.material import Material, collect_texts
 from pan_scdg.jobs.options import RunOptions, describe_job
-from pan_scdg.jobs.pairs import LEFT_OUT, PairWorkers, PassageTask, check_pairs, name_key, read_texts, score_pairs
+from pan_scdg.jobs.pairs import (
+    LEFT_OUT,
+    MAX_MEASURED_PAIRS,
+    PairWorkers,
+    PassageTask,
+    check_pairs,
+    name_key,
+    read_texts,
+    score_pairs,
+)
 from pan_scdg.jobs.result import ScoreFile, open_result
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
@@ -46,8 +55,6 @@ MIN_COMMON_DOCUMENTS, MIN_COMMON_SHARE = 5, 0.25
 MIN_OVERLAP = 0.5
 """Least share of a passage inside another one that counts as the same."""
 MAX_NAME_BYTES = 255
-MAX_MEASURED_PAIRS = 100
-"""Of these best pairs the gains of passages are measured, which takes about a second a passage."""
 AMONG_WARNING = "the texts were compared with each other: which one of a pair was written first is unknown"
 COMMON_WARNING = "all passages are ones that many of the texts share, which counts less"
 
