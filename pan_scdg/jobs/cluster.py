@@ -124,6 +124,25 @@ def open_workers(
         yield _RayWorkers(make_worker, devices, stack)
 
 
+def open_same_models(kind: type[Any], arguments: tuple[Any, ...], uses: bool, models: dict[str, Any]) -> Any:
+    """Return what makes the workers of a job, opened in another process; for their ``__reduce__``.
+
+    Args:
+        kind: its class.
+        arguments: of the class.
+        uses: the argument of its method ``identify``.
+        models: what ``identify`` returned in the process that takes the results.
+
+    Raises:
+        UserError: this machine has other models.
+    """
+    opened = kind(*arguments)
+    if different := sorted(name for name, one in opened.identify(uses).items() if one != models.get(name)):
+        what = f"{socket.gethostname()} has another {different[0].replace('_', ' ')}, or computes in another type"
+        raise UserError(what, "copy the model to the same path of every machine")
+    return opened
+
+
 class _Actor:
     """The process of a device.
 

@@ -16,7 +16,7 @@ from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.passages import Evidence
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.jobs.cluster import open_workers
+from pan_scdg.jobs.cluster import open_same_models, open_workers
 from pan_scdg.jobs.decisions import Decision, DecisionRule, name_pair, require_threshold
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import OnError, RunOptions, describe_job, take_first
@@ -87,10 +87,12 @@ class PairWorkers:
     def __init__(self, profile: Profile, options: MethodOptions, statistics: Statistics | None = None) -> None:
         self.profile, self.options, self.statistics = profile, options, statistics
         self.method: Method = open_method(profile, options, statistics)
+        self._explains = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what opens the method in another process."""
-        return type(self), (self.profile, self.options, self.statistics)
+        """Return what opens the method in another process, with the same models."""
+        arguments = (self.profile, self.options, self.statistics)
+        return open_same_models, (type(self), arguments, self._explains, self.identify(self._explains))
 
     def __call__(self, device: str) -> Callable[[PairTask], Any]:
         """Return the function that computes a task: the scores of a batch, or the passages of a pair."""
@@ -134,6 +136,7 @@ class PairWorkers:
 
     def identify(self, explains: bool) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models; with ``explains`` also the one that measures gains."""
+        self._explains = explains
         fields, locator = self.method.identify(), self.locator if self.profile.passages is not None else None
         if isinstance(locator, PassageLocator):
             fields |= locator.identify()

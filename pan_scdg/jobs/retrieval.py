@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.cluster import Devices, Workers, open_workers
+from pan_scdg.jobs.cluster import Devices, Workers, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import RunOptions, describe_job, take_first
@@ -86,14 +86,15 @@ class RetrievalWorkers:
         self.settings = profile.need_retrieval()
         self.model: ScoringModel | None = None
         self.matcher: SentenceEncoder | None = None
+        self._searches = True
         if self.settings.rerank:
             self.model = ScoringModel(profile.need_model(), device, folder=model, engine=engine)
             if self.settings.match is not None:
                 self.matcher = SentenceEncoder(self.settings.match.model, device)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what finds the models in another process."""
-        return type(self), self._arguments
+        """Return what finds the same models in another process."""
+        return open_same_models, (type(self), self._arguments, self._searches, self.identify(self._searches))
 
     def __call__(self, device: str) -> Callable[[Any], Any]:
         """Return the function that computes a task: the vectors of texts, or the scores of a source."""
@@ -135,6 +136,7 @@ class RetrievalWorkers:
 
     def identify(self, searches: bool) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models."""
+        self._searches = searches
         fields: dict[str, Any] = {} if self.model is None else {"language_model": self.model.identify()}
         if self.matcher is not None:
             fields["sentence_encoder"] = self.matcher.fingerprint

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
 
-from pan_scdg.profile import DenseSettings, PairSettings, RetrievalSettings
+from pan_scdg.profile import DenseSettings, GainSettings, RetrievalSettings
 from pan_scdg.scdg import aggregation as module
 from pan_scdg.scdg.aggregation import (
     AGGREGATIONS,
@@ -68,10 +68,10 @@ def test_stored_aggregates_are_those_of_the_registry_and_the_wanted_ones() -> No
 
 
 def test_aggregation_of_a_profile() -> None:
-    assert choose_aggregate(PairSettings(limit=512)) is None
-    assert choose_aggregate(PairSettings(limit=512, q=5.0)) == Aggregate("top", 5.0)
-    assert choose_aggregate(PairSettings(limit=512, aggregation="window")) is None
-    assert choose_aggregate(PairSettings(limit=512, aggregation="window", w=96)) == Aggregate("window", 96)
+    assert choose_aggregate(GainSettings(limit=512)) is None
+    assert choose_aggregate(GainSettings(limit=512, q=5.0)) == Aggregate("top", 5.0)
+    assert choose_aggregate(GainSettings(limit=512, aggregation="window")) is None
+    assert choose_aggregate(GainSettings(limit=512, aggregation="window", w=96)) == Aggregate("window", 96)
     dense = DenseSettings(model="e")
     assert choose_aggregate(RetrievalSettings(dense=dense)) == Aggregate("top", 2.0)
     for kind in ("window-median", "share"):
@@ -81,7 +81,7 @@ def test_aggregation_of_a_profile() -> None:
 @pytest.mark.parametrize("name", ["share", "none", "window_median"])
 def test_a_profile_for_pairs_has_an_aggregation_of_the_registry_that_is_not_joint(name: str) -> None:
     with pytest.raises(ValidationError, match=r"compares candidates|not an aggregation"):
-        PairSettings(limit=512, aggregation=name)
+        GainSettings(limit=512, aggregation=name)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_average_is_top_hundred_percent(values: list[float]) -> None:
 
 def test_statistics_by_hand() -> None:
     found = compute_statistics(SIGNED, WANTED, 5.0)
-    assert (found.tokens, found.median, found.positive_rate, found.total) == (10, 0.375, 0.6, 2.0)
+    assert (found.tokens, found.median, found.positive_gain_rate, found.total) == (10, 0.375, 0.6, 2.0)
     assert found.mean == pytest.approx(0.2)
     assert found.scores == dict(zip(WANTED, (3.0, 1.45, 3.0, 4 / 3, 0.2, 1.5), strict=True))
     assert found.code_length == 5.0
@@ -145,7 +145,7 @@ def test_statistics_by_hand() -> None:
 
 def test_no_positive_gain_has_the_mean_zero() -> None:
     found = compute_statistics(np.array([-1.0, 0.0, -3.0]), (), 0.0)
-    assert (found.positive_mean, found.positive_rate) == (0.0, 0.0)
+    assert (found.positive_mean, found.positive_gain_rate) == (0.0, 0.0)
     assert compute_statistics(np.array([4.0]), (), 0.0).deviation == 0.0
 
 

@@ -118,7 +118,7 @@ def test_a_limit_on_false_positives_against_every_threshold(pairs: list[tuple[in
     f1 = {t: 2 * np.sum((scores >= t) & labels) / (np.sum(scores >= t) + np.sum(labels)) for t in rates}
     allowed = [t for t in rates if rates[t] <= limit + 1e-12]
     if not allowed:
-        with pytest.raises(UserError, match="most_false_positives"):
+        with pytest.raises(UserError, match="max_false_positives"):
             choose_threshold({2.0: scores}, labels, limit)
         return
     assert choose_threshold({2.0: scores}, labels, limit).f1 == pytest.approx(max(f1[t] for t in allowed))
