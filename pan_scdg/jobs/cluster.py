@@ -124,22 +124,22 @@ def open_workers(
         yield _RayWorkers(make_worker, devices, stack)
 
 
-def open_same_models(kind: type[Any], arguments: tuple[Any, ...], uses: bool, models: dict[str, Any]) -> Any:
-    """Return what makes the workers of a job, opened in another process; for their ``__reduce__``.
+def open_same_models(kind: type[Any], arguments: tuple[Any, ...], models: dict[str, Any], *uses: bool) -> Any:
+    """Return what makes the workers of a job, opened in another process, perhaps on another machine.
 
     Args:
         kind: its class.
         arguments: of the class.
-        uses: the argument of its method ``identify``.
-        models: what ``identify`` returned in the process that takes the results.
+        models: what its method ``identify`` returned in the process that takes the results.
+        uses: arguments of ``identify``.
 
     Raises:
-        UserError: this machine has other models.
+        UserError: the models here are others, or compute in another type.
     """
     opened = kind(*arguments)
-    if different := sorted(name for name, one in opened.identify(uses).items() if one != models.get(name)):
+    if different := sorted(name for name, one in opened.identify(*uses).items() if one != models[name]):
         what = f"{socket.gethostname()} has another {different[0].replace('_', ' ')}, or computes in another type"
-        raise UserError(what, "copy the model to the same path of every machine")
+        raise UserError(what, "install the same model on all machines")
     return opened
 
 

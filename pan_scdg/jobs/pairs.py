@@ -92,7 +92,7 @@ class PairWorkers:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what opens the method in another process, with the same models."""
         arguments = (self.profile, self.options, self.statistics)
-        return open_same_models, (type(self), arguments, self._explains, self.identify(self._explains))
+        return open_same_models, (type(self), arguments, self.identify(self._explains), self._explains)
 
     def __call__(self, device: str) -> Callable[[PairTask], Any]:
         """Return the function that computes a task: the scores of a batch, or the passages of a pair."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.cluster import Devices, Workers, open_same_models, open_workers
+from pan_scdg.jobs.cluster import Devices, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import RunOptions, describe_job, take_first
@@ -78,70 +78,68 @@ class RetrievalWorkers:
         device: "cpu" or "cuda".
         model: folder of the language model; None: found by its name in the profile.
         engine: computes log-probabilities.
+        searches: there is a first stage, whose dense routes need an encoder.
     """
 
-    def __init__(self, profile: Profile, device: str, model: Path | None = None, engine: EngineName = "packed") -> None:
-        self._arguments = (profile, device, model, engine)
-        self._profile, self.device = profile, device
-        self.settings = profile.need_retrieval()
+    def __init__(
+        self,
+        profile: Profile,
+        device: str,
+        model: Path | None = None,
+        engine: EngineName = "packed",
+        searches: bool = True,
+    ) -> None:
+        self._arguments = (profile, device, model, engine, searches)
+        self.settings, self._device = profile.need_retrieval(), device
         self.model: ScoringModel | None = None
         self.matcher: SentenceEncoder | None = None
-        self._searches = True
+        self.encoder: FoundModel | None = None
+        """The encoder of the dense routes."""
+        self.models: dict[str, FoundModel] = {}
+        """All models that the result depends on, by their names in the job."""
         if self.settings.rerank:
             self.model = ScoringModel(profile.need_model(), device, folder=model, engine=engine)
+            self.models["language_model"] = self.model.found
             if self.settings.match is not None:
                 self.matcher = SentenceEncoder(self.settings.match.model, device)
+                self.models["sentence_encoder"] = self.matcher.model
+        if searches and any(not route.startswith("bm25") for route in self.settings.routes):
+            self.models["encoder"] = self.encoder = find_encoder(self.settings.need_dense().model)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what finds the same models in another process."""
-        return open_same_models, (type(self), self._arguments, self._searches, self.identify(self._searches))
+        return open_same_models, (type(self), self._arguments, self.identify())
 
     def __call__(self, device: str) -> Callable[[Any], Any]:
         """Return the function that computes a task: the vectors of texts, or the scores of a source."""
         return self._compute
-
-    @cached_property
-    def encoder(self) -> FoundModel:
-        """Return the encoder of the dense routes."""
-        return find_encoder(self.settings.need_dense().model)
-
-    @property
-    def has_dense_routes(self) -> bool:
-        """Return True if the first stage needs the encoder."""
-        return any(not route.startswith("bm25") for route in self.settings.routes)
-
-    def load_encoder(self) -> Encoder:
-        """Return the encoder of the dense routes, loaded."""
-        return open_encoder(self.encoder.folder, self.device)
 
     def _compute(self, task: EncodeTask | SourceTask) -> Any:
         if isinstance(task, EncodeTask):
             return self.load_encoder().encode(task.texts, task.max_tokens)
         return self._scorer.score(task)
 
+    def load_encoder(self) -> Encoder:
+        """Return the encoder of the dense routes, loaded once in a process."""
+        if self.encoder is None:
+            raise ValueError("no route needs an encoder")
+        return open_encoder(self.encoder.folder, self._device)
+
     @cached_property
     def _scorer(self) -> CandidateScorer:
         if self.model is None:
-            raise ValueError(f"profile {self._profile.name} scores nothing")
-        if self.device != "cpu":
+            raise ValueError("the profile scores nothing")
+        if self._device != "cpu":
             release_encoders()  # the language model needs the memory
         return CandidateScorer(self.settings, self.model, self.matcher)
 
-    def list_models(self, searches: bool) -> dict[str, FoundModel]:
-        """Return all models of a result by their names in the job; ``searches``: it has a first stage of its own."""
-        models = {} if self.model is None else {"language_model": self.model.found}
-        if self.matcher is not None:
-            models["sentence_encoder"] = self.matcher.model
-        return models | ({"encoder": self.encoder} if searches and self.has_dense_routes else {})
-
-    def identify(self, searches: bool) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models."""
-        self._searches = searches
         fields: dict[str, Any] = {} if self.model is None else {"language_model": self.model.identify()}
         if self.matcher is not None:
-            fields["sentence_encoder"] = self.matcher.fingerprint
-        if searches and self.has_dense_routes:
-            dtype = choose_encoder_dtype(self.device)
+            fields["sentence_encoder"] = {"weights": self.matcher.fingerprint}
+        if self.encoder is not None:
+            dtype = choose_encoder_dtype(self._device)
             fields["encoder"] = {"weights": fingerprint_folder(self.encoder.folder), "dtype": dtype}
         return fields
 
@@ -155,11 +153,12 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     settings, notices = profile.need_retrieval(), Notices(options.strict)
     all_queries = read_queries(options.input, notices)
     queries, partial = take_first(tuple(all_queries), options.limit, "queries")
-    workers = RetrievalWorkers(profile, options.device, options.model, options.engine)
+    searches = options.candidates is None
+    workers = RetrievalWorkers(profile, options.device, options.model, options.engine, searches)
     targets = {}
     if workers.model is not None:
         targets = prepare_targets(queries, workers.model, settings, options.input / QUERIES_NAME, notices)
-    stages, searches = None, options.candidates is None
+    stages = None
     if options.candidates is not None:
         stages = read_candidates(options.candidates, queries, notices, {query.query_id for query in all_queries})
     corpus = Corpus(options.input, notices)
@@ -167,25 +166,29 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         _check_candidates(stages, corpus, "give a run over this corpus", options.candidates)
         if not any(stage.routes for stage in stages.values()):
             say([f"{options.candidates}: no first stage of this program: the scores of this run are the coarse scores"])
+    models = workers.identify()
+    manifest = describe_index(settings, corpus, models.get("encoder"))
     if options.index is not None and searches:
-        check_index(options.index, describe_index(settings, corpus, options.device))
+        check_index(options.index, manifest)
     job = describe_job(
         "retrieval",
         profile,
         options,
         hash_input(options.input, "retrieval", corpus.digest),
-        workers.identify(searches),
+        models,
         candidates=None if options.candidates is None else hash_candidates(options.candidates),
     )
     warnings = [] if partial is None else [f"warning: {partial}"]
     with open_result(options.output, job, overwrite=options.overwrite, key=CANDIDATE_KEY) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
-        models = workers.list_models(searches)
-        say([describe_models(models.values())] if models else [])
+        say([describe_models(workers.models.values())] if workers.models else [])
         with open_workers(workers, options.devices) as opened:
             if stages is None:
-                stages = _search(corpus, queries, workers, work, options.index, opened)
+                folder = options.index or work.path / INDEX
+                if options.index is None and not (work.path / CANDIDATES).exists():
+                    build_indexes(corpus, folder, settings, manifest, opened.map)
+                stages = _search(corpus, queries, workers, work, folder)
             if settings.rerank:
                 score_candidates(corpus, targets, stages, settings, work.scores, opened.map, options.keep_gains)
         files = write_results(work, corpus, queries, stages, workers, options.keep_gains)
@@ -202,22 +205,13 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
 
 
 def _search(
-    corpus: Corpus,
-    queries: Sequence[Query],
-    workers: RetrievalWorkers,
-    work: WorkFolder,
-    index: Path | None,
-    opened: Workers[Any, Any],
+    corpus: Corpus, queries: Sequence[Query], workers: RetrievalWorkers, work: WorkFolder, index: Path
 ) -> dict[str, FirstStage]:
     """Return the first stage of every query, which the work folder may have already."""
     path = work.path / CANDIDATES
     if not path.exists():
-        settings, folder = workers.settings, index or work.path / INDEX
-        if index is None:
-            manifest = describe_index(settings, corpus, workers.device)
-            build_indexes(corpus, folder, settings, manifest, opened.map)
-        stages = find_candidates(queries, folder, settings, workers.load_encoder)
-        _check_candidates(stages, corpus, "build the index again", folder)
+        stages = find_candidates(queries, index, workers.settings, workers.load_encoder)
+        _check_candidates(stages, corpus, "build the index again", index)
         write_stages(path.with_suffix(".part"), stages)
         os.replace(path.with_suffix(".part"), path)
     return read_stages(path)
@@ -327,7 +321,7 @@ def make_index(profile: Profile, directory: Path, folder: Path, devices: Devices
     settings = profile.need_retrieval().model_copy(update={"rerank": False})
     workers = RetrievalWorkers(profile.model_copy(update={"retrieval": settings}), devices.device)
     corpus = Corpus(directory, Notices())
-    manifest = describe_index(settings, corpus, devices.device)
+    manifest = describe_index(settings, corpus, workers.identify().get("encoder"))
     with open_workers(workers, devices) as opened:
         build_indexes(corpus, folder, settings, manifest, opened.map)
     parts = [name for name in manifest if name not in ("format", "corpus")]

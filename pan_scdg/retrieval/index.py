@@ -7,14 +7,11 @@
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.devices import choose_encoder_dtype
-from pan_scdg.models.find import find_encoder
-from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import RetrievalSettings
 from pan_scdg.progress import Progress
@@ -36,27 +33,19 @@ BM25_ENGINES: dict[str, tuple[Callable[..., None], Callable[[Path], LexicalIndex
 Encode = Callable[[Iterable[EncodeTask]], Iterator[Float32s]]
 
 
-def describe_index(settings: RetrievalSettings, corpus: Corpus, device: str) -> dict[str, Any]:
-    """Return the manifest of the indexes that the routes of a profile need.
-
-    Raises:
-        UserError: the encoder is missing.
-    """
+def describe_index(settings: RetrievalSettings, corpus: Corpus, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the manifest of the indexes that the routes of a profile need; ``encoder`` identifies that of vectors."""
     manifest: dict[str, Any] = {"format": FORMAT, "corpus": corpus.digest}
     if any(route.startswith("bm25") for route in settings.routes):
         manifest["bm25"] = {"engine": settings.bm25.engine}
-    if any(not route.startswith("bm25") for route in settings.routes):
-        dense = settings.need_dense()
-        encoder = {
-            "encoder": fingerprint_folder(find_encoder(dense.model).folder),
-            "dtype": choose_encoder_dtype(device),
-            "document_tokens": dense.document_tokens,
-        }
+    if encoder is not None and settings.dense is not None:
+        dense = settings.dense
+        made = {**encoder, "document_tokens": dense.document_tokens}
         if any(route.startswith("dense") for route in settings.routes):
             cut = {"chunk_words": dense.chunk_words, "chunk_stride": dense.chunk_stride, "chunks": dense.chunks}
-            manifest["chunks"] = encoder | cut
+            manifest["chunks"] = made | cut
         if "abstract" in settings.routes:
-            manifest["abstracts"] = encoder
+            manifest["abstracts"] = made
     return manifest
 
 

@@ -18,8 +18,14 @@ from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText
 from pan_scdg.profile import AlignmentSettings
 
-WEIGHTS = {"similarity_weight": 0.3, "common_weight": 0.3, "focus_weight": 0.2}
-PROFILE = AlignmentSettings(model="none", length_slope=0.01, **WEIGHTS)
+
+class OtherWeights(AlignmentSettings):
+    """Weights that differ from each other."""
+
+    length_slope, long_slope, similarity_weight, common_weight, focus_weight = 0.01, 0.0, 0.3, 0.3, 0.2
+
+
+PROFILE = OtherWeights(model="none")
 VOCABULARY = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier"
 WORDS = VOCABULARY.split()
 
@@ -81,7 +87,11 @@ def test_only_shared_words_raise_the_bound(targets: int, sources: int, seed: int
     rng = random.Random(seed)
     texts = [prepare_text(write_text(rng, count)) for count in (targets, sources)]
     target, source = (EncodedText(text, np.zeros((len(text.spans), 2), np.float32)) for text in texts)
-    profile = AlignmentSettings(model="none", length_slope=0.0, similarity_weight=2.0)
+
+    class Similarity(AlignmentSettings):
+        length_slope, long_slope, similarity_weight, common_weight, focus_weight = 0.0, 0.0, 2.0, 0.0, 0.0
+
+    profile = Similarity(model="none")
     has_seed = bool(Comparison(*texts).find_seeds() or Alignment(*texts).runs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "MARGIN", 1e-6)

@@ -31,8 +31,15 @@ UNRELATED = (
     "Potatoes store best in the dark at eight degrees. Onions need more air than that. A cellar with an earthen floor "
     "keeps both until May. Apples should lie apart, for they make the potatoes sprout. Check the boxes every week."
 )
-WEIGHTS = {"similarity_weight": 0.3, "common_weight": 0.2, "focus_weight": 0.1}
-SETTINGS = AlignmentSettings(model=NAME, length_slope=0.01, **WEIGHTS)
+
+
+class OtherWeights(AlignmentSettings):
+    """Weights that differ from each other."""
+
+    length_slope, long_slope, similarity_weight, common_weight, focus_weight = 0.01, 0.0, 0.3, 0.2, 0.1
+
+
+SETTINGS = OtherWeights(model=NAME)
 
 
 @pytest.fixture(scope="module")

@@ -34,12 +34,6 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One state for all rows, so that indexes and routes that they share are made once."""
-    return tmp_path_factory.mktemp("state")
-
-
 @pytest.fixture
 def on_cpu(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """``on_cpu(row)``: the row's profile, changed in nothing but arithmetic, tokenizer and depth."""
@@ -59,10 +53,8 @@ def on_cpu(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
 @pytest.mark.skipif(not SPOT_CHECK.is_dir(), reason="the official spot check is not here")
 @pytest.mark.parametrize("row", ROWS)
-def test_row_runs_on_the_spot_check(
-    row: str, on_cpu: Callable[[str], Path], cli: Any, state: Path, tmp_path: Path
-) -> None:
-    where = ("--input", SPOT_CHECK, "--output", tmp_path / "out", "--device", "cpu", "--state", state)
+def test_row_runs_on_the_spot_check(row: str, on_cpu: Callable[[str], Path], cli: Any, tmp_path: Path) -> None:
+    where = ("--input", SPOT_CHECK, "--output", tmp_path / "out", "--device", "cpu")
     result = cli("run", *where, "--profile", on_cpu(row))
     assert result.code == 0, result.err
     rows = gzip.decompress((tmp_path / "out" / "run.txt.gz").read_bytes()).decode().splitlines()
