@@ -53,7 +53,7 @@ FROM packages
 WORKDIR /app
 # The image may run with a read-only root: what commands import is compiled now, not all 270 MB of sources.
 RUN python -c "import click, ir_measures, jinja2, lxml.etree, numba, pandas, pydantic.json_schema, pyterrier, tomlkit, \
-    scipy.stats, sentence_transformers.models, sklearn.linear_model, tirex_tracker, \
+    scipy.stats, sentence_transformers.models, sklearn.linear_model, \
     ray.autoscaler._private.monitor, ray.dashboard.agent, ray.dashboard.dashboard, \
     ray._private.log_monitor, ray._private.runtime_env.agent.main, ray.util.scheduling_strategies, \
     transformers.models.bert.modeling_bert, transformers.models.bert.tokenization_bert_fast, \

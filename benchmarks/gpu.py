@@ -350,7 +350,7 @@ def draw_ids(lm: LanguageModel, lengths: Sequence[int], rng: np.random.Generator
     """Return sequences of tokens: random ones, or those of the generated corpus if the model is a real one."""
     if isinstance(lm.tokenizer, NoTokenizer):
         return [rng.integers(lm.model.config.vocab_size, size=length) for length in lengths]
-    number, ids = 0, np.zeros(0, np.int64)
+    number, ids = 0, cast("npt.NDArray[np.int64]", np.zeros(0, np.int64))
     while len(ids) < sum(lengths):
         ids = np.concatenate([ids, encode_text(lm.tokenizer, corpus.make_document(number))])
         number += 1

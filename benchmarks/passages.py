@@ -115,7 +115,7 @@ def main(data: Path, work: Path) -> None:
     for pair in read_pairs(folder, Notices()).pairs:
         name = f"{pair.suspicious.reference} {pair.source.reference}"
         found = read_truth(folder / "truth" / kinds[name], [pair])[pair.suspicious.doc_id, pair.source.doc_id]
-        truth[name] = [tuple(passage[:4]) for passage in found]
+        truth[name] = [(p.this_offset, p.this_length, p.source_offset, p.source_length) for p in found]
         texts.append((pair.suspicious.path.read_text("utf-8-sig"), pair.source.path.read_text("utf-8-sig")))
     detections = dict(zip(truth, find_passages(texts, work / "pan13"), strict=True))
     rows = []

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import click
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.pairs import ROOT, format_rows, read_lines, run_command
 
@@ -48,7 +49,7 @@ SETTINGS = {
 def main(profile: str, folder: Path, names: tuple[str, ...]) -> None:
     flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     rows: list[list[object]] = []
-    first: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None
+    first: npt.NDArray[np.float64] = np.empty(0)
     with tempfile.TemporaryDirectory() as scratch:
         for name in names or SETTINGS:
             setting = SETTINGS[name]
@@ -61,7 +62,7 @@ def main(profile: str, folder: Path, names: tuple[str, ...]) -> None:
             lines = read_lines(output / "decisions.jsonl")
             threshold = float(lines[0]["threshold"])
             scores = np.array([line["score"] for line in lines], np.float64)
-            first = scores if first is None else first
+            first = first if len(first) else scores
             apart, flips = np.abs(scores - first), int(((scores >= threshold) != (first >= threshold)).sum())
             nearest = np.abs(scores - threshold).min()
             rows.append([name, f"{apart.max():.2g}", f"{apart.mean():.2g}", flips, f"{nearest:.2g}"])

@@ -30,7 +30,7 @@ routes = ["bm25-sentence"]
 fusion = "none"
 depth = 1000
 rerank = false
-bm25 = {{ engine = "{0}", terms = 64, depth = 1000 }}
+bm25 = "{0}"
 """
 
 
@@ -143,7 +143,8 @@ def time_bm25(
         yield f"bm25, {engine}: index", commands.time(checkout, "index", "--input", folders[0], *words)
         few, many = (commands.time(checkout, "run", "--input", f, "--output", "OUT", *words) for f in folders)
         runs[engine] = gzip.decompress((commands.output / "run.txt.gz").read_bytes()).decode()
-        each = Used(*((b - a) / queries for a, b in zip(few[:2], many[:2])), many.peak_mib)
+        seconds, processor_seconds = ((b - a) / queries for a, b in zip(few[:2], many[:2]))
+        each = Used(seconds, processor_seconds, many.peak_mib)
         yield f"bm25, {engine}: one query", each
     ranked = {name: [line.split()[:4] for line in runs.get(name, "").splitlines()] for name in ENGINES[:2]}
     if all(ranked.values()) and ranked["impact"] != ranked["terrier"]:

@@ -1,8 +1,8 @@
 """Compare the ids of Qwen's two tokenizers: ``python -m benchmarks.tokenizer --ranks qwen.tiktoken --texts DIR``.
 
 The file of ranks is in the wheel of the package ``dashscope`` (``pip download --no-deps dashscope``, then
-``dashscope/resources/qwen.tiktoken``). It gives ``vocab.json`` and ``merges.txt`` as Qwen's checkpoints have them; from these,
-transformers 4 loads ``Qwen2Tokenizer`` (slow, Python) and ``Qwen2TokenizerFast`` (Rust).
+``dashscope/resources/qwen.tiktoken``). It gives ``vocab.json`` and ``merges.txt`` as Qwen's checkpoints have them;
+from these, transformers 4 loads ``Qwen2Tokenizer`` (slow, Python) and ``Qwen2TokenizerFast`` (Rust).
 """
 
 import base64
@@ -79,7 +79,7 @@ def read_file(path: Path) -> Iterator[str]:
     if path.suffix == ".txt":
         yield path.read_text(encoding="utf-8", errors="replace")
         return
-    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
+    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")  # noqa: SIM115
     with opened as file:
         for line in file:
             yield from (value for value in json.loads(line).values() if isinstance(value, str) and len(value) > 80)

@@ -41,6 +41,8 @@ MethodName = Literal[
 Route = Literal["bm25-sentence", "bm25-full", "dense-sentence", "dense-full", "abstract"]
 """A first-stage ranking: by single sentences or the whole query, with BM25 or dense vectors; or title with abstract."""
 DAAC_ROUTES: tuple[Route, ...] = ("bm25-sentence", "dense-sentence", "abstract")
+Bm25Engine = Literal["fts5", "terrier", "impact"]
+"""SQLite's FTS5, PyTerrier, or the package's own index, which ranks exactly as PyTerrier does and needs no Java."""
 EncoderDtype = Literal["float32", "bfloat16"]
 OverLong = Literal["error", "segments"]
 
@@ -77,7 +79,6 @@ class ModelSettings(Table):
     """The frozen language model and its arithmetic (paper, Table of frozen backends)."""
 
     name: FileName
-    tokenizer: Literal["fast", "slow"] = "fast"
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     dtype_without_bf16: Literal["float16", "float32"] | None = None
     """The dtype on a device without bfloat16 arithmetic (`models.devices.choose_dtype`); None: it is refused."""
@@ -434,13 +435,6 @@ class Passages(Table):
     """The embedding model that matches rewritten paragraphs; None: passages are found by their words only."""
 
 
-class Bm25Settings(Table):
-    """BM25 on whole queries and on single sentences (paper, BM25 retrieval)."""
-
-    engine: Literal["fts5", "terrier", "impact"] = "fts5"
-    """SQLite's FTS5, PyTerrier, or the package's own index, which ranks exactly as PyTerrier does and needs no Java."""
-
-
 class DenseSettings(Table):
     """Dense routes: sentence to chunk, whole query to chunk, title with abstract (paper, dense retrieval)."""
 
@@ -456,8 +450,6 @@ class DenseSettings(Table):
     """Longest sentence, and longest title with abstract of a query."""
     sentences: Literal["max", "combsum"] = "max"
     """Combination of the sentences of a query: largest similarity, or sum of normalised ones."""
-    dtype: EncoderDtype | None = Field(default=None, exclude_if=lambda value: value is None)
-    """Type in which the encoder computes; None: bfloat16 where it is faster (`models.devices.choose_encoder_dtype`)."""
 
 
 class MatchSettings(Table):
@@ -480,7 +472,7 @@ class RetrievalSettings(Table):
     """Total token budget of anchor, source prefix, separator and query."""
     windows: WindowSettings = WindowSettings()
     routes: tuple[Route, ...] = Field(default=DAAC_ROUTES, min_length=1)
-    bm25: Bm25Settings = Bm25Settings()
+    bm25: Bm25Engine = "fts5"
     dense: DenseSettings | None = None
     """Required by all routes except those of BM25."""
     fusion: Literal["daac", "rrf", "combsum", "none"] = "daac"
@@ -581,6 +573,11 @@ class Profile(Table):
         """Return the table of the method that decides pairs, or raise UserError."""
         settings: MethodSettings = getattr(self, self.need_decide().method.replace("-", "_"))
         return settings
+
+    def replace_method_settings(self, settings: MethodSettings, **decide: Any) -> "Profile":
+        """Return the profile with another table of its method, and other fields of ``[decide]``."""
+        own = self.need_decide()
+        return self.model_copy(update={own.method.replace("-", "_"): settings, "decide": own.model_copy(update=decide)})
 
     def need_decide(self) -> Decide:
         """Return the table ``[decide]``, or raise UserError."""

@@ -23,13 +23,13 @@ LEVELS = (
     {"models"},
     {"scdg", "evaluation", "pan"},
     {"profile"},
-    {"records", "progress", "logs", "bundled", "errors", "notices", "digests", "resources"},
+    {"sentences", "records", "progress", "logs", "bundled", "errors", "notices", "digests", "resources"},
 )
 UPWARD = {
     ("profile", "pan_scdg.scdg.aggregation"): "a registry that imports nothing of the package",
     ("profile", "pan_scdg.evaluation.logistic"): "imported when weights are fitted or used",
 }
-HEAVY = set(
+HEAVY = frozenset(
     [
         "torch",
         "transformers",

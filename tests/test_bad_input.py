@@ -284,14 +284,14 @@ BAD = {
         {"score": float("nan")}, "/decisions.jsonl:2: not readable as JSON: NaN is not a"
     ),
     "a score in words": _of_pairs({"score": "high"}, "/decisions.jsonl:2: 'score' is not a valid number; "),
-    "a pair decided twice": _of_pairs(DECISIONS[0], "/decisions.jsonl:2: repeats the pair of line 1; keep one"),
+    "a pair decided twice": _of_pairs(DECISIONS[0], "/decisions.jsonl:2: repeats the pair s1 and r1; keep one"),
     "no decisions": Bad(PAIRS | TRUTH, "^{output}: decisions.jsonl does not exist; finish `run`", "evaluate"),
     "a detection at no number": _detected(
         'this_offset="1e999" this_length="9" source_offset="0" source_length="9"',
-        "this_offset '1e999' is not an integer",
+        "this_offset='1e999' is not a whole number",
     ),
     "a detection before the text": _detected(
-        'this_offset="-5" this_length="9" source_offset="0" source_length="9"', "this_offset -5 is negative; correct"
+        'this_offset="-5" this_length="9" source_offset="0" source_length="9"', "this_offset='-5' is not a whole number"
     ),
     "a run scored by no number": _ranked("q2 Q0 d/2 1 nan x\n", ":2: the score 'nan' is not finite; correct the line"),
     "a document ranked twice": _ranked("q1 Q0 d/1 2 999 x\n", ":2: 'd/1' occurs twice for query 'q1'; keep one line"),
@@ -352,7 +352,7 @@ BAD = {
     "an unknown command": Bad({}, "^No such command 'ruin'; did you mean 'run'[?] See --help", "ruin {input}"),
     "no output": Bad(PAIRS, f"^Missing option '--output'{HELP}", "run --input {input}"),
     "a limit of nothing": _option("--limit 0", "Invalid value for '--limit': 0 is not in the range"),
-    "a report of scores": _option("--report --scores-only", "--report cannot be combined with"),
+    "a report of scores": _option("--report --scores-only", "--report has no effect with --scores-only"),
     "an unknown profile": Bad(PAIRS, "^.*no-such-profile", f"{JOB} --profile no-such-profile"),
     "a profile of no TOML": _profile("name = 'mine", ":1: not valid TOML: .*; correct the profile"),
     "a model folder that is none": Bad(PAIRS, "/none.*; ", f"{JOB} --profile {{profile}} --model {{input}}/none"),
@@ -360,7 +360,6 @@ BAD = {
     # first stages and paths
     "no first stage": Bad(RETRIEVAL, "^.*/none: the run does not exist; ", f"{RERANK} --candidates {{input}}/../none"),
     "a first stage scored by no number": _first_stage("q2 Q0 d/2 1 nan x", ":2: the score 'nan' is not finite; "),
-    "a first stage of an unknown document": _first_stage("q2 Q0 d/9 1 9 x", ".*d/9.*; "),
     "an output in the input": _target("run --input {input} --output {input}/out", "/out: overlaps --input; "),
     "an output that is the input": _target("run --input {input} --output {input}", ": overlaps --input; "),
     "an index in its corpus": _target(
@@ -480,8 +479,8 @@ def test_an_output_directory_that_holds_something_else(
     ("where", "says"),
     [
         ("file", "Invalid value for '--output'"),
-        ("file/below", "cannot write the output directory: Not a directory; choose another --output"),
-        ("/proc/1/nothing", "cannot write the output directory: .*; choose another --output"),
+        ("file/below", "cannot be written: Not a directory; choose another --output"),
+        ("/proc/1/nothing", "cannot be written: .*; choose another --output"),
     ],
 )
 def test_an_output_directory_that_cannot_be_written(
@@ -526,7 +525,7 @@ def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
         (("q = 10.0", "q = 10.0\ngrid = [1, inf]"), r": gains.grid.1: .* finite number; correct the profile"),
         (("threshold = 0.5", "threshold = 1e300"), ": decide.threshold: .* not exceed .*; correct the profile"),
         (("considered = 8", f"considered = {10**30}"), ": retrieval.windows.considered: .* not exceed .*"),
-        (("limit = 512", f"limit = {'9' * 5000}"), ":11: not valid TOML: .*; correct the profile"),
+        (("limit = 512", f"limit = {'9' * 5000}"), r":\d+: not valid TOML: .*; correct the profile"),
         (("depth = 10", f"depth = {'[' * 20_000}"), r":\d+: not valid TOML: .*nested.*; correct the profile"),
         (("depth = 10", f"depth = 10  # {'x' * 100_000}"), ": larger than 65536 bytes; give a profile"),
     ],
@@ -587,7 +586,6 @@ ODD = {
         PAIRS | {"pairs": "s1.txt r1.txt\ns2.txt r2.txt\n"},
         "fewer than 3 pairs: TIRA's check will refuse this output: 1 time, first at .*/pairs",
     ),
-    "no positive": Odd(PAIRS, "no pairs were decided positive: TIRA's check will refuse this output: 1 time, .*", 100),
     "an empty document and an identical double": Odd(
         corpus(*DOCUMENTS, DOCUMENTS[0], DOCUMENTS[3], {"doc_id": "none", "default_text": " "}),
         "duplicate corpus document, skipped: 2 times, first at .*/corpus.jsonl:5\n"
@@ -625,7 +623,7 @@ def test_odd_input_finishes_with_one_counted_warning(
     else:
         decisions = (tmp_path / "output" / "decisions.jsonl").read_text().splitlines()
         assert last.startswith(f"decided {len(decisions)} pair")
-        assert len(_visible(tmp_path / "output")) == 1 + len(decisions)
+        assert {"decisions.jsonl", "scores.jsonl", "job.json"} < set(_visible(tmp_path / "output"))
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.sentences import find_section_name, strip_marks
+from pan_scdg.sentences import find_section_name, strip_marks
 
 Integers = npt.NDArray[np.int64]
 Span = tuple[int, int]

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.quotations import Part, find_parts, mark_counted
-from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
+from pan_scdg.sentences import find_sentence_spans
 
 Integers = npt.NDArray[np.int64]
 

@@ -156,10 +156,9 @@ def report(output: Path, directory: Path) -> None:
     Example:
       pan-scdg report out --input examples/pan25-pairs/test
     """
-    from pan_scdg.jobs.result import require_job
-    from pan_scdg.report.pages import write_page
+    from pan_scdg.jobs.report import make_page
 
-    click.echo(output / write_page(output, require_job(output), directory))
+    click.echo(make_page(output, directory))
 
 
 @click.command(short_help="Build the indexes of a corpus for later runs.")

@@ -1,4 +1,4 @@
-"""Compare folders of texts: read them, score the pairs as `run` does, and write table, passages and page."""
+"""Compare folders of texts: read them, score the pairs as `run` does, and write the table, passages and page."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,41 +13,53 @@ from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.jobs.material import Material, collect_texts
 from pan_scdg.jobs.options import RunOptions, describe_job
-from pan_scdg.jobs.pairs import LEFT_OUT, PairWorkers, PassageTask, check_pairs, name_key, read_texts, score_pairs
+from pan_scdg.jobs.pairs import (
+    LEFT_OUT,
+    MAX_MEASURED_PAIRS,
+    PairWorkers,
+    PassageTask,
+    check_pairs,
+    name_key,
+    read_texts,
+    score_pairs,
+)
 from pan_scdg.jobs.result import ScoreFile, open_result
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod
+from pan_scdg.methods.bm25 import count_statistics
 from pan_scdg.models.find import describe_models
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Passages, Profile
 from pan_scdg.progress import Progress, format_count
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.report import wording
-from pan_scdg.report.html import write_report
-from pan_scdg.report.judge import NEAR_SCORE, judge_pair, rank_pair
+from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.pages import PAGE
-from pan_scdg.report.records import Report, ReportPair, TokenGains
+from pan_scdg.report.records import (
+    UNCLEAR_MARGIN,
+    Report,
+    ReportPair,
+    TokenGains,
+    make_report_pair,
+    rank_pair,
+)
 from pan_scdg.report.table import format_best, format_csv, format_passages
 
-TABLE, PASSAGES = "report.csv", "passages.jsonl"
-TEXTS = "texts"
+TABLE_FILE, PASSAGES_FILE = "report.csv", "passages.jsonl"
+TEXTS_FOLDER = "texts"
 MAX_PAIRS = 10_000
-"""Up to this number all pairs are scored; of more, those that cannot be reuse are left out first."""
-MIN_SHARING = 5
-"""Fewer documents that share a passage are never many."""
-MIN_SHARE_SHARING = 0.25
-"""Share of the documents of a side that makes a passage common."""
+"""Up to this number all pairs are scored; from more, a first stage leaves out those that cannot be reuse."""
+MIN_COMMON_DOCUMENTS, MIN_COMMON_SHARE = 5, 0.25
+"""Number, and share of the documents of a side, that make a passage common."""
 MIN_OVERLAP = 0.5
-"""Share of a passage that has to be in another one, so that both are the same."""
+"""Least share of a passage inside another one that counts as the same."""
 MAX_NAME_BYTES = 255
-MAX_MEASURED_PAIRS = 100
-"""The best pairs, whose passages' gains are measured; a passage takes about a second."""
-AMONG = "the texts were compared among each other: which one of a pair was written first is unknown"
-COMMON = "all passages are ones that many of the texts share, which counts less"
+AMONG_WARNING = "the texts were compared with each other: which one of a pair was written first is unknown"
+COMMON_WARNING = "all passages are ones that many of the texts share, which counts less"
 
 Indices = tuple[int, int]
-"""A suspicious text and a source of the material."""
+"""The numbers of a suspicious text and of a source in the material."""
 Interval = tuple[int, int]
 
 
@@ -57,7 +69,7 @@ class CheckOptions:
 
     suspicious: Path
     sources: Path | None
-    """None: the suspicious texts are compared among each other."""
+    """None: the suspicious texts are compared with each other."""
     output: Path
     template: Path | None = None
     gains: bool = True
@@ -70,7 +82,7 @@ class CheckOptions:
 
 
 class ScoredPair(NamedTuple):
-    """A pair as the report shows it; of texts compared among each other, the better of both directions."""
+    """A pair as the report shows it; of texts compared with each other, the better of both directions."""
 
     indices: Indices
     """Target and source of the score."""
@@ -92,7 +104,10 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     count = sum(1 for _ in list_pairs(material))
     if not count:
         raise UserError("both sides are the same file", "give another text to compare it with", options.suspicious)
-    workers = PairWorkers(profile, MethodOptions(options.device, options.model))
+    statistics = None
+    if profile.need_decide().method == "bm25":
+        statistics = count_statistics(text.compared.text or "" for text in material.sources)
+    workers = PairWorkers(profile, MethodOptions(options.device, options.model), statistics)
     if count > MAX_PAIRS and not isinstance(workers.method, AlignmentMethod):
         raise UserError(
             f"{count} pairs are too many for profile {profile.name}: beyond {MAX_PAIRS} there has to be a first stage",
@@ -118,7 +133,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
             work.publish(write_files(work.staged, material, report))
     if not lines:
         lines = [f"already complete: {options.output}"]
-    table = format_best((options.output / TABLE).read_text(encoding="utf-8"))
+    table = format_best((options.output / TABLE_FILE).read_text(encoding="utf-8"))
     return table, [*notices.list_warnings(), *lines, f"report: {options.output / PAGE}"]
 
 
@@ -171,9 +186,8 @@ def _choose_pairs(material: Material, workers: PairWorkers, rule: DecisionRule, 
                 progress.update()
 
         sources = (method.encoder.encode(text.compared.text or "") for text in material.sources)
-        found = select_pairs(encode_targets(), sources, method.settings, rule.threshold - NEAR_SCORE)
-    chosen = {(min(i, j), max(i, j)) if material.among else (i, j) for i, j in found if left[i] != right[j]}
-    return sorted(chosen)
+        selected = select_pairs(encode_targets(), sources, method.settings, rule.threshold - UNCLEAR_MARGIN)
+    return sorted({_sort(material, indices) for indices in selected if left[indices[0]] != right[indices[1]]})
 
 
 def _score(
@@ -190,18 +204,21 @@ def _score(
     """
     pairs = {one: _make_pair(material, one) for i, j in indices for one in _list_directions(material, (i, j))}
     checked = check_pairs(tuple(pairs.values()), workers.method, Notices(), "negative")
-    score_pairs(checked.lengths, compute, scores)
+    score_pairs(checked.lengths, compute, scores, workers.profile.method_settings.max_batch)
     left, right = material.suspicious, material.sources
     scored = []
     for pair_indices in indices:
         directions = []
         for i, j in _list_directions(material, pair_indices):
             pair = pairs[i, j]
-            error, line = checked.errors.get(pair), scores[name_key(pair)] if pair in checked.lengths else {}
-            values = line.get("values", {})
-            record = rule.decide(values, line["warnings"]) if error is None else rule.decide_failed(error)
+            values: Mapping[str, float] = {}
+            if pair in checked.errors:
+                record = rule.decide_failed(checked.errors[pair])
+            else:
+                line = scores[name_key(pair)]
+                values, record = line["values"], rule.decide(line["values"], line["warnings"])
             names, words = (left[i].shown.name, right[j].shown.name), (left[i].words, right[j].words)
-            directions.append(ScoredPair((i, j), judge_pair(record, names, words), values))
+            directions.append(ScoredPair((i, j), make_report_pair(record, names, words), values))
         scored.append(min(directions, key=lambda one: rank_pair(one.shown)))
     return scored
 
@@ -222,14 +239,14 @@ def _describe_pairs(
 
     Of the others only passages that do not count are shown.
     """
-    shown = [pair for pair in scored if pair.shown.judgement != "no sign" or pair.values.get(LEFT_OUT)]
+    shown = [pair for pair in scored if pair.shown.decision != "no sign" or pair.values.get(LEFT_OUT)]
     best = sorted(shown, key=lambda pair: rank_pair(pair.shown))[:MAX_MEASURED_PAIRS] if measures else []
     measured = {pair.indices for pair in best}
     tasks = (
         PassageTask(
             read_texts(_make_pair(material, pair.indices)),
             pair.values,
-            pair.shown.judgement != "no sign",
+            pair.shown.decision != "no sign",
             pair.indices in measured,
         )
         for pair in shown
@@ -237,11 +254,11 @@ def _describe_pairs(
     evidence: dict[Indices, list[Evidence]] = {}
     gains: dict[Indices, TokenGains] = {}
     with Progress("finding passages", len(shown)) as progress:
-        for pair, found in zip(shown, compute(tasks)):
+        for pair, passages in zip(shown, compute(tasks)):
             indices = _sort(material, pair.indices)
-            evidence[indices] = _orient(material, pair.indices, found.evidence)
-            if found.gains and indices == pair.indices:
-                gains[indices] = TokenGains(*zip(*found.gains, strict=True))
+            evidence[indices] = _orient(material, pair.indices, passages.evidence)
+            if passages.gains and indices == pair.indices:
+                gains[indices] = TokenGains(*zip(*passages.gains, strict=True))
             progress.update()
     noted = _note_common(evidence, material)
     pairs = [_describe(material, pair, noted.get(_sort(material, pair.indices), ()), gains) for pair in scored]
@@ -271,8 +288,8 @@ def _describe(
     names = material.suspicious[i].shown.name, material.sources[j].shown.name
     shown = replace(pair.shown, suspicious=names[0], source=names[1], passages=passages, gains=gains.get((i, j)))
     counted = [passage for passage in passages if passage.counts]
-    if shown.judgement == "likely" and counted and all(passage.note for passage in counted):
-        return replace(shown, judgement="unclear", warnings=(*shown.warnings, COMMON))
+    if shown.decision == "likely" and counted and all(passage.note for passage in counted):
+        return replace(shown, decision="unclear", warnings=(*shown.warnings, COMMON_WARNING))
     return shown
 
 
@@ -310,7 +327,7 @@ def _count(place: Interval, others: Sequence[tuple[int, Interval]]) -> int:
 
 
 def _explain(count: int, total: int, what: str) -> str:
-    is_common = count >= max(MIN_SHARING, MIN_SHARE_SHARING * total)
+    is_common = count >= max(MIN_COMMON_DOCUMENTS, MIN_COMMON_SHARE * total)
     return f"{count} of {total} {what} share it" if is_common else ""
 
 
@@ -323,15 +340,12 @@ def make_report(
     left_out: int,
     template: Path | None,
 ) -> Report:
-    """Return the report of a check.
-
-    ``left_out`` is the number of pairs that a first stage left out.
-    """
+    """Return the report of a check; ``left_out`` is the number of pairs that the first stage left out."""
     warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
     if threshold is None:
         warnings.append(wording.UNDECIDED)
     if material.among:
-        warnings.append(AMONG)
+        warnings.append(AMONG_WARNING)
     if left_out:
         warnings.append(f"{left_out:,} pairs are not listed: whatever their words, they cannot reach the threshold")
     left, right = len(material.suspicious), len(material.sources)
@@ -346,8 +360,8 @@ def make_report(
         facts={**facts, "suspicious_texts": left, "sources": right},
         warnings=tuple(warnings),
         among=material.among,
-        table_file=TABLE,
-        passages_file=PASSAGES,
+        table_file=TABLE_FILE,
+        passages_file=PASSAGES_FILE,
     )
 
 
@@ -359,16 +373,16 @@ def write_files(folder: Path, material: Material, report: Report) -> list[str]:
     """
     extracted = ((side, text.shown) for side, text in material.list_texts() if text.extracted)
     names = [_keep_text(folder, side, text.name, text.text) for side, text in extracted]
-    (folder / TABLE).write_text(format_csv(report), encoding="utf-8", newline="")
-    with open(folder / PASSAGES, "w", encoding="utf-8", newline="\n") as file:
+    (folder / TABLE_FILE).write_text(format_csv(report), encoding="utf-8", newline="")
+    with open(folder / PASSAGES_FILE, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(format_passages(report))
-    write_report(report, folder / PAGE)
-    return [*names, PASSAGES, TABLE, PAGE]
+    save_page(render_report(report), folder / PAGE)
+    return [*names, PASSAGES_FILE, TABLE_FILE, PAGE]
 
 
 def _keep_text(folder: Path, side: str, name: str, text: str) -> str:
     """Write a text that was taken out of another format; offsets refer to it."""
-    kept = f"{TEXTS}/{name}.txt" if side == TEXTS else f"{TEXTS}/{side}/{name}.txt"
+    kept = f"{TEXTS_FOLDER}/{name}.txt" if side == TEXTS_FOLDER else f"{TEXTS_FOLDER}/{side}/{name}.txt"
     if any(len(part.encode()) > MAX_NAME_BYTES for part in kept.split("/")):
         raise UserError("the name is too long for the file that its text is kept in", "shorten it", name)
     (folder / kept).parent.mkdir(parents=True, exist_ok=True)

@@ -16,18 +16,22 @@ from pan_scdg.pan.documents import ReadDocument, read_any_document, read_texts
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import ReportText
 
-_WORD = re.compile(r"[^\W\d_]+")
-_FREQUENT = """
+WORD = re.compile(r"[^\W\d_]+")
+FREQUENT_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
 the of and to in a is that was it for on with as be at by this are from or have an not which were they their but has had
 his her its we you can all one there been if more when who will would so what about into than them these
-"""
-FREQUENT = frozenset(_FREQUENT.split())
+""",
+    )
+)
 """Words of every English text, about two of five; of other languages that share some, at most one of eight."""
-LEAST_ENGLISH, LEAST_JUDGED = 0.2, 20
-"""Least share of frequent words in an English text, and the least words of a text that is judged."""
+MIN_ENGLISH_SHARE, MIN_ENGLISH_WORDS = 0.2, 20
+"""Least share of frequent words in an English text, and the least words for which it is measured."""
 NOT_ENGLISH = "not calibrated for this language: the text does not seem to be English"
-RUN_WORDS = 5
-"""Words in a row that make a place of the given text: fewer occur in any text."""
+MIN_TEMPLATE_RUN = 5
+"""Words in a row that mark a part of the template: fewer occur in any text."""
 
 
 class CheckedText(NamedTuple):
@@ -38,9 +42,9 @@ class CheckedText(NamedTuple):
     compared: TextFile
     """The same, with blanks for the words that are also in the template."""
     words: int
-    """That are compared."""
+    """Number of words that are compared."""
     extracted: bool
-    """It was taken out of another format."""
+    """The text was taken out of another format."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Material:
 
     suspicious: tuple[CheckedText, ...]
     sources: tuple[CheckedText, ...]
-    """The suspicious texts themselves if they are compared among each other."""
+    """The suspicious texts themselves if they are compared with each other."""
     among: bool
 
     def list_texts(self) -> list[tuple[str, CheckedText]]:
@@ -70,23 +74,23 @@ def collect_texts(suspicious: Path, sources: Path | None, template: Path | None,
 
     Args:
         suspicious: a folder or a file.
-        sources: the same; None: the suspicious texts are compared among each other.
+        sources: the same; None: the suspicious texts are compared with each other.
         template: a text that all authors received; None without one.
         notices: counts what is unusual.
 
     Raises:
         UserError: a file cannot be read, a folder has no texts, or there is nothing to compare.
     """
-    given = None
+    shared = None
     if template is not None:
-        given = prepare_text(read_any_document(template).text, 1)
-        if not given.forms:
+        shared = prepare_text(read_any_document(template).text, 1)
+        if not shared.forms:
             raise UserError("contains no words", "give the text that all authors received", template)
     side = "texts" if sources is None else "suspicious"
-    left = tuple(_make_texts(read_texts(suspicious, notices), side, given, notices))
+    left = tuple(_make_texts(read_texts(suspicious, notices), side, shared, notices))
     if sources is None and len(left) < 2:
         raise UserError("contains only one text", "give at least two with --among", suspicious)
-    right = left if sources is None else tuple(_make_texts(read_texts(sources, notices), "sources", given, notices))
+    right = left if sources is None else tuple(_make_texts(read_texts(sources, notices), "sources", shared, notices))
     return Material(left, right, sources is None)
 
 
@@ -101,7 +105,7 @@ def _make_texts(
             notices.add("not calibrated for this language (English is)", str(document.path))
             warnings.append(NOT_ENGLISH)
         if words < MIN_WORDS:
-            warnings.append(f"{words} words, fewer than {MIN_WORDS}: too short for a verdict")
+            warnings.append(f"{words} words, fewer than {MIN_WORDS}: too short for a decision")
         for warning in document.warnings:
             notices.add(warning.partition(",")[0], str(document.path))
         shown = ReportText(name, document.text, tuple(warnings))
@@ -113,11 +117,11 @@ def _make_texts(
 def _mask_template(text: str, template: PreparedText) -> str:
     """Return the text with blanks for each run of words that is also in the template.
 
-    Offsets stay what they are. Punctuation between two runs is kept, which is no word.
+    Offsets do not change. Punctuation between two runs is kept.
     """
     parts, last = [], 0
-    for run in find_runs(prepare_text(text, 1), template, RUN_WORDS):
-        # line breaks stay, since they part paragraphs
+    for run in find_runs(prepare_text(text, 1), template, MIN_TEMPLATE_RUN):
+        # line breaks stay, since they separate paragraphs
         blank = "".join("\n" if character == "\n" else " " for character in text[run.start : run.end])
         parts += [text[last : run.start], blank]
         last = run.end
@@ -126,5 +130,7 @@ def _mask_template(text: str, template: PreparedText) -> str:
 
 def _seems_english(text: str) -> bool:
     """Return True if enough words of a text are frequent English words, or the text is very short."""
-    words = _WORD.findall(text.lower())
-    return len(words) < LEAST_JUDGED or sum(word in FREQUENT for word in words) >= LEAST_ENGLISH * len(words)
+    words = WORD.findall(text.lower())
+    return len(words) < MIN_ENGLISH_WORDS or sum(word in FREQUENT_WORDS for word in words) >= MIN_ENGLISH_SHARE * len(
+        words
+    )

@@ -45,6 +45,8 @@ PASSAGES = "passages.jsonl"
 GAINS = "gains.jsonl.gz"
 BATCH_CHARACTERS = 50_000
 """Characters of the pairs that are scored together; a longer pair is a batch of its own."""
+MAX_MEASURED_PAIRS = 100
+"""The best pairs, whose passages' gains are measured for a page; a passage takes about a second."""
 MIN_DETECTIONS = 2
 """With fewer, TIRA's check refuses a result."""
 NO_PASSAGE = "no passage was found: the detection covers both documents"
@@ -328,8 +330,12 @@ def find_passages(
             for decision in decisions
         ]
     chosen = [d for d in decisions if d.record["decision"] or (d.pair in checked.lengths and d.record.get(LEFT_OUT))]
+    best = sorted(chosen, key=lambda d: -d.record["score"])[:MAX_MEASURED_PAIRS] if with_gains else []
+    measured = {d.pair for d in best}
     tasks = (
-        PassageTask(read_texts(d.pair), scores[name_key(d.pair)]["values"], bool(d.record["decision"]), with_gains)
+        PassageTask(
+            read_texts(d.pair), scores[name_key(d.pair)]["values"], bool(d.record["decision"]), d.pair in measured
+        )
         for d in chosen
     )
     evidence: dict[DocumentPair, list[Evidence]] = {}

@@ -135,6 +135,10 @@ class RetrievalWorkers:
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
         fields: dict[str, Any] = {} if self.model is None else {"language_model": self.model.identify()}
         if self.matcher is not None:
             fields["sentence_encoder"] = {"weights": self.matcher.fingerprint}
@@ -182,7 +186,9 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     with open_result(options.output, job, overwrite=options.overwrite, key=CANDIDATE_KEY) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
-        say([describe_models(workers.models.values())] if workers.models else [])
+        models = workers.models
+        about = {"partial": partial and str(partial), "model_names": {name: one.name for name, one in models.items()}}
+        say([describe_models(models.values())] if models else [])
         with open_workers(workers, options.devices) as opened:
             if stages is None:
                 folder = options.index or work.path / INDEX
@@ -193,11 +199,11 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
                 score_candidates(corpus, targets, stages, settings, work.scores, opened.map, options.keep_gains)
         files = write_results(work, corpus, queries, stages, workers, options.keep_gains)
         if options.report:
-            files.append(write_page(work.staged, job, options.input))
+            files.append(write_page(work.staged, {**job, **about}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
         incidents = [] if workers.model is None else workers.model.incidents
-        work.publish(files, partial=None if partial is None else str(partial), incidents=incidents)
+        work.publish(files, **about, incidents=incidents)
     done = "ranked sources" if settings.rerank else "found candidates"
     page = [f"report: {options.output / PAGE}"] if options.report else []
     summary = f"{done} of {format_count(len(queries), 'query')}: {options.output / RUN}"

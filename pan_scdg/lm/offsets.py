@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from pan_scdg.lm.model import ScoringModel
-from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.sequences import Offsets, TokenIds, Tokenizer
+from pan_scdg.sentences import find_sentence_spans
 
 
 class LocatedTokens(NamedTuple):

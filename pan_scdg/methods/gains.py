@@ -12,7 +12,6 @@ from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import MethodOptions, Score, check_target, cover_both
 from pan_scdg.profile import GainSettings, Profile
 from pan_scdg.records import Passage, TextPair
-from pan_scdg.retrieval.sentences import find_sentence_spans
 from pan_scdg.scdg.aggregation import list_stored
 from pan_scdg.scdg.calibration_range import measure_common_words
 from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
@@ -28,6 +27,7 @@ from pan_scdg.scdg.sequences import (
     encode_text,
     find_anchor_id,
 )
+from pan_scdg.sentences import find_sentence_spans
 
 SEGMENTED = "scored in segments: the pair is longer than the profile's limit"
 EMPTY_SOURCE = "the source document is empty"

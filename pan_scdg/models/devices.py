@@ -28,8 +28,6 @@ TRIED_POSITIONS = 64
 ``ATEN_CPU_CAPABILITY`` hides its AVX-512."""
 FLASH_CAPABILITY = (8, 0)
 """The compute capability (Ampere) that FlashAttention-2 needs."""
-CPU_ROWS = 128
-"""Fewest targets whose logits a CPU computes at a time."""
 MEMORY_ERRORS = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """Texts of a RuntimeError that is not an OutOfMemoryError: from torch on a CPU, from the driver if another process
 uses the GPU's memory, and from cuBLAS, which allocates by itself."""

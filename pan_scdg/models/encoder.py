@@ -257,10 +257,12 @@ def _read_modules(path: Path) -> list[tuple[str, Path]]:
         kind, name = module.get("type"), module.get("path")
         if not isinstance(kind, str) or kind not in _MODULE_KINDS:
             permitted = ", ".join(dict.fromkeys(_MODULE_KINDS.values()))
-            raise UserError(f"{kind!r} is code of its own, which is never run", f"permitted are {permitted}", path)
+            what = f"{str(kind)[:80]!r} is code of its own, which is never run"
+            raise UserError(what, f"permitted are {permitted}", path)
         parts = PurePosixPath(name).parts if isinstance(name, str) else ("..",)
         if any(part.startswith((".", "/")) or "\0" in part for part in parts):
-            raise UserError(f"the path {name!r} leads out of its folder or is hidden", "choose another model", path)
+            what = f"the path {str(name)[:80]!r} leads out of its folder or is hidden"
+            raise UserError(what, "choose another model", path)
         checked.append((_MODULE_KINDS[kind], path.parent.joinpath(*parts)))
     return checked
 
@@ -270,12 +272,12 @@ def _check_fields(value: Any, permitted: set[str], path: Path) -> None:
     if not isinstance(value, dict):
         raise UserError("does not hold a JSON object", "copy the model's folder again", path)
     for field in value.keys() - permitted:
-        raise UserError(f"the field {field!r} is not permitted", "choose another model", path)
+        raise UserError(f"the field {field[:80]!r} is not permitted", "choose another model", path)
     objects = [value]
     while objects:
         for field, inner in objects.pop().items():
             if field in _FIXED_VALUES and inner not in _FIXED_VALUES[field]:
-                raise UserError(f"the {field} {inner!r} is not permitted", "choose another model", path)
+                raise UserError(f"the {field} {str(inner)[:80]!r} is not permitted", "choose another model", path)
             if isinstance(inner, dict):
                 objects.append(inner)
 

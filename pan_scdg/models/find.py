@@ -226,7 +226,7 @@ def list_needed_models(profile: "Profile") -> list[str]:
         lexical = [route.startswith("bm25") for route in retrieval.routes]
         names.append(None if all(lexical) else retrieval.need_dense().model)
         names.append(retrieval.match.model if retrieval.match is not None and retrieval.rerank else None)
-        names.append(TERRIER if any(lexical) and retrieval.bm25.engine != "fts5" else None)
+        names.append(TERRIER if any(lexical) and retrieval.bm25 != "fts5" else None)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 

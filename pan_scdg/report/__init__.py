@@ -1,1 +1,1 @@
-"""Reports to read: one HTML file, a table, and the passages behind each verdict."""
+"""Reports to read: one HTML file, a table, and the passages that explain each decision."""

@@ -9,18 +9,17 @@ import numpy as np
 from pan_scdg.report.records import ReportPair, TokenGains
 from pan_scdg.report.texts import TextView
 
-WIDTH = 1000
-"""Of a chart, in its own units; the page stretches it."""
-BINS = 30
-LEAST_RANGE = 1e-6
+CHART_WIDTH = 1000
+"""In the units of the chart; the page stretches it."""
+HISTOGRAM_BINS = 30
+MIN_SCORE_RANGE = 1e-6
 """Scores that differ by less are drawn as equal ones: scores are written with six decimals."""
-MATRIX = 40
-"""Most rows, and most columns, of the matrix."""
-STEPS = 160
-"""Points of a gain profile."""
-HEIGHT = 100
-BRIDGED = 2
-"""Most points in a row without a token, such as inside a long one, that a gain profile leads across."""
+MAX_MATRIX_TEXTS = 40
+"""Rows, and columns, of the matrix."""
+MAX_PROFILE_POINTS = 160
+PROFILE_HEIGHT = 100
+MAX_GAP_POINTS = 2
+"""Points without a token, such as inside a long one, that a gain profile bridges."""
 
 
 class Bar(NamedTuple):
@@ -66,8 +65,8 @@ def make_histogram(scores: Sequence[float], threshold: float | None) -> Histogra
     if len(scores) < 2:
         return None
     low, high = _find_range([*scores, *([] if threshold is None else [threshold])])
-    width = (high - low) / BINS
-    # shift the bins so that one begins at the threshold: no bar holds both kinds of pairs
+    width = (high - low) / HISTOGRAM_BINS
+    # shift the bins so that one begins at the threshold: no bar counts both kinds of pairs
     start = low if threshold is None else threshold - math.ceil((threshold - low) / width - 1e-9) * width
     number = math.ceil((high - start) / width - 1e-9) + 1
     edges = start + width * np.arange(number + 1)
@@ -97,7 +96,7 @@ def make_histogram(scores: Sequence[float], threshold: float | None) -> Histogra
 
 def _find_range(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    return (low, high) if high - low > LEAST_RANGE else (low - 0.5, high + 0.5)
+    return (low, high) if high - low > MIN_SCORE_RANGE else (low - 0.5, high + 0.5)
 
 
 def _choose_ticks(low: float, high: float) -> list[float]:
@@ -111,7 +110,7 @@ def _choose_ticks(low: float, high: float) -> list[float]:
 
 def map_passages(pair: ReportPair, length: int, source_length: int) -> list[Band]:
     """Return the chart of a pair's passages in its texts, of these lengths in characters."""
-    here, there = WIDTH / max(1, length), WIDTH / max(1, source_length)
+    here, there = CHART_WIDTH / max(1, length), CHART_WIDTH / max(1, source_length)
     return [
         Band(*(round(place, 1) for place in (p.begin * here, p.end * here, p.begin2 * there, p.end2 * there)))
         for p in pair.passages
@@ -122,7 +121,7 @@ class Area(NamedTuple):
     """The mean gain along a part of a text whose tokens were measured."""
 
     points: str
-    """For a polygon, in a chart of `WIDTH` by `HEIGHT`."""
+    """For a polygon, in a chart of `CHART_WIDTH` by `PROFILE_HEIGHT`."""
     begin: int
     end: int
 
@@ -137,7 +136,7 @@ class GainProfile(NamedTuple):
 
 
 def draw_gains(gains: TokenGains, length: int) -> GainProfile | None:
-    """Return the mean gain of the tokens in each of `STEPS` parts of a text; None without tokens.
+    """Return the mean gain of the tokens in each of `MAX_PROFILE_POINTS` parts of a text; None without tokens.
 
     Args:
         gains: of the tokens of the text.
@@ -146,18 +145,18 @@ def draw_gains(gains: TokenGains, length: int) -> GainProfile | None:
     if not gains.gains or not length:
         return None
     centres = np.asarray(gains.spans, np.float64).reshape(-1, 2).mean(axis=1)
-    steps = min(STEPS, len(gains.gains))
+    steps = min(MAX_PROFILE_POINTS, len(gains.gains))
     places = np.clip((centres * steps / length).astype(np.int64), 0, steps - 1)
     counts = np.bincount(places, minlength=steps)
     sums = np.bincount(places, np.asarray(gains.gains), minlength=steps)
-    known = np.flatnonzero(counts)
-    means = sums[known] / counts[known]
+    measured = np.flatnonzero(counts)
+    means = sums[measured] / counts[measured]
     high, low = max(0.5, float(means.max())), min(0.0, float(means.min()))
-    scale = HEIGHT / (high - low)
+    scale = PROFILE_HEIGHT / (high - low)
     zero = high * scale
-    gaps = np.flatnonzero(np.diff(known) > BRIDGED + 1) + 1
-    parts = zip(np.split(known, gaps), np.split(zero - scale * means, gaps))
-    areas = tuple(_draw_area(part.tolist(), tops.tolist(), zero, WIDTH / steps) for part, tops in parts)
+    gaps = np.flatnonzero(np.diff(measured) > MAX_GAP_POINTS + 1) + 1
+    parts = zip(np.split(measured, gaps), np.split(zero - scale * means, gaps))
+    areas = tuple(_draw_area(part.tolist(), tops.tolist(), zero, CHART_WIDTH / steps) for part, tops in parts)
     return GainProfile(areas, round(zero, 1), low, high)
 
 
@@ -169,7 +168,7 @@ def _draw_area(places: Sequence[int], tops: Sequence[float], zero: float, width:
 
 
 class Matrix(NamedTuple):
-    """The pairs with a sign of reuse; rows and columns are those of the best pairs first."""
+    """The pairs with a sign of reuse; texts of the best pairs come first."""
 
     rows: tuple[TextView, ...]
     columns: tuple[TextView, ...]
@@ -189,4 +188,9 @@ def make_matrix(pairs: Sequence[tuple[TextView, TextView, int]]) -> Matrix | Non
     rows = list(dict.fromkeys(row for row, _, _ in pairs))
     columns = list(dict.fromkeys(column for _, column, _ in pairs))
     cells = {(row, column): number for row, column, number in pairs}
-    return Matrix(tuple(rows[:MATRIX]), tuple(columns[:MATRIX]), cells, max(len(rows), len(columns)) <= MATRIX)
+    return Matrix(
+        tuple(rows[:MAX_MATRIX_TEXTS]),
+        tuple(columns[:MAX_MATRIX_TEXTS]),
+        cells,
+        max(len(rows), len(columns)) <= MAX_MATRIX_TEXTS,
+    )

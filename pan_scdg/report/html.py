@@ -1,16 +1,17 @@
-"""Write a report as one HTML file that opens offline: texts, style and script are in it, and nothing else may run."""
+"""Make a report one HTML file that opens offline: texts, style and script are in it, and nothing else may run."""
 
 import base64
 import hashlib
+import os
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pan_scdg.report.records import Report
-from pan_scdg.report.texts import EDGES, describe_levels
+from pan_scdg.report.texts import LEVEL_EDGES, describe_levels
 from pan_scdg.report.view import MAX_PAGE_BYTES, arrange_page, dump_data
-from pan_scdg.report.wording import CAUTION, MEANINGS, SYMBOLS, list_facts, summarise
+from pan_scdg.report.wording import CAUTION, DECISION_MEANINGS, DECISION_SYMBOLS, list_facts, summarise
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,37 +25,39 @@ BEGINNING = """<!doctype html>
 <meta charset="utf-8">
 <meta name="generator" content="pan_scdg">
 """
-"""Of every page."""
-BOTH = ("base.js", "pane.js", "gains.js", "reader.js", "route.js")
+"""The first lines of every page."""
+SHARED_SCRIPTS = ("base.js", "pane.js", "gains.js", "reader.js", "route.js")
 """The scripts of this page and of that of source retrieval; classes come before those that extend them."""
-SCRIPTS = (*BOTH, "state.js", "names.js", "overview.js", "pair.js", "save.js", "start.js")
+PAIR_SCRIPTS = (*SHARED_SCRIPTS, "state.js", "names.js", "overview.js", "pair.js", "save.js", "start.js")
 
 
-def write_report(report: Report, path: Path) -> None:
-    """Write the page to a new file; the caller stages and renames it.
+def save_page(page: str, path: Path) -> None:
+    """Write a page under another name, and rename it.
 
     Raises:
         OSError: the file cannot be written.
     """
-    # Without translation: the page has line feeds on every system, which its offsets count on.
-    path.write_text(render_report(report), encoding="utf-8", newline="")
+    part = path.with_name(f".{path.name}.part")
+    # without translation: the page has line feeds on every system, which its offsets count on
+    part.write_text(page, encoding="utf-8", newline="")
+    os.replace(part, path)
 
 
-def render_report(report: Report, largest: int = MAX_PAGE_BYTES) -> str:
-    """Return the page, of at most ``largest`` bytes in UTF-8.
+def render_report(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> str:
+    """Return the page, of at most ``max_bytes`` in UTF-8.
 
     Details of pairs that do not fit are left out, the worst pairs' first, and the page says so.
     """
     return render_page(
         "report.html.j2",
-        SCRIPTS,
-        page=arrange_page(report, largest),
+        PAIR_SCRIPTS,
+        page=arrange_page(report, max_bytes),
         legend=describe_levels("sentence"),
         report=report,
         summary=summarise(report),
         facts=list_facts(report),
-        symbols=SYMBOLS,
-        meanings=MEANINGS,
+        symbols=DECISION_SYMBOLS,
+        meanings=DECISION_MEANINGS,
         caution=CAUTION,
     )
 
@@ -64,7 +67,7 @@ def render_page(template: str, scripts: tuple[str, ...], **content: Any) -> str:
     style = join_files(STYLES)
     script = f'"use strict";\n{{{join_files(scripts)}}}\n'  # a block keeps names from the window
     page = open_templates().get_template(template)
-    levels = {unit: {"edges": EDGES[unit], "legend": describe_levels(unit)} for unit in EDGES}
+    levels = {unit: {"edges": LEVEL_EDGES[unit], "legend": describe_levels(unit)} for unit in LEVEL_EDGES}
     policy = _make_policy(style, script)
     return page.render(style=trust(style), script=trust(script), policy=policy, levels=levels, **content)
 
@@ -73,7 +76,7 @@ def render_summary(report: Report) -> str:
     """Return a fragment for a notebook: the first pair with its passages, without style or script."""
     detail = arrange_page(report).details.get(1)
     template = open_templates().get_template("summary.html.j2")
-    return template.render(detail=detail, report=report, symbols=SYMBOLS, meanings=MEANINGS)
+    return template.render(detail=detail, report=report, symbols=DECISION_SYMBOLS, meanings=DECISION_MEANINGS)
 
 
 def _make_policy(style: str, script: str) -> str:

@@ -1,22 +1,37 @@
-"""Write the page of source retrieval: each query beside the sources that explain it, and its ranked sources."""
+"""Make the page of source retrieval: each query with the sources that explain it, and its ranked sources."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from heapq import heappop, heappush
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.units import count_words
-from pan_scdg.report.html import BOTH, render_page
-from pan_scdg.report.records import TokenGains
+from pan_scdg.notices import Notices
+from pan_scdg.pan.source_retrieval import Corpus, read_queries
+from pan_scdg.records import Query
+from pan_scdg.report.html import SHARED_SCRIPTS, render_page
+from pan_scdg.report.records import TokenGains, read_evidence, read_lines
 from pan_scdg.report.texts import TextView
-from pan_scdg.report.view import GAIN, MAX_PAGE_BYTES, PAGE, PassageView, list_places, mark_texts, measure_passage
-from pan_scdg.report.wording import describe_explanation
+from pan_scdg.report.view import (
+    MAX_PAGE_BYTES,
+    PAGE_BYTES,
+    TOKEN_BYTES,
+    PassageView,
+    list_places,
+    mark_texts,
+    measure_passage,
+)
+from pan_scdg.report.wording import describe_explanation, describe_job
 
 MAX_QUERIES = 1_000
-SECTION, SOURCE = 2_500, 1_000
+MAX_SOURCES = 10
+"""Of each query; others are shown if they explain a passage."""
+QUERY_BYTES, SOURCE_BYTES = 2_500, 1_000
 """Bytes, generously: of a query without its texts, and of a source's row."""
 
 
@@ -29,7 +44,7 @@ class RankedSource(NamedTuple):
     score: float | None
     """That decides the rank; None: not scored."""
     routes: Mapping[str, tuple[int, float]]
-    """Rank and score in each first-stage ranking that has found it."""
+    """Rank and score in each first-stage ranking that contains it."""
 
 
 class ExplainedPassage(NamedTuple):
@@ -74,15 +89,15 @@ class QueryView:
     @property
     def explained(self) -> dict[int, tuple[int, int, int]]:
         """Return by rank of a source: the number of its first passage, how many it has, and their characters."""
-        found: dict[int, tuple[int, int, int]] = {}
+        parts: dict[int, tuple[int, int, int]] = {}
         for number, (passage, _, rank, _) in enumerate(self.query.passages, 1):
-            first, passages, characters = found.get(rank, (number, 0, 0))
-            found[rank] = first, passages + 1, characters + passage.end - passage.begin
-        return found
+            first, passages, characters = parts.get(rank, (number, 0, 0))
+            parts[rank] = first, passages + 1, characters + passage.end - passage.begin
+        return parts
 
     @property
     def share(self) -> float:
-        """Return the share of the query's characters that lie in passages."""
+        """Return the share of the query's characters inside passages."""
         return sum(p.evidence.end - p.evidence.begin for p in self.query.passages) / max(1, len(self.text.text))
 
     @cached_property
@@ -113,47 +128,118 @@ class QueryView:
 
     def measure(self) -> int:
         """Return the size without that of the sources' texts, in bytes, rounded up."""
-        size = self.text.measure() + SECTION + SOURCE * len(self.query.sources)
+        size = self.text.measure() + QUERY_BYTES + SOURCE_BYTES * len(self.query.sources)
         if self.query.gains is not None:
-            size += GAIN * (len(self.query.gains.gains) + len(self.text.sentences))
+            size += TOKEN_BYTES * (len(self.query.gains.gains) + len(self.text.sentences))
         return size + sum(
             measure_passage(p.evidence, self.text, self.documents[p.document]) for p in self.query.passages
         )
 
 
-def write_query_page(
+def render_retrieval(folder: Path, job: Mapping[str, Any], directory: Path) -> str:
+    """Return the page of a result of source retrieval.
+
+    Args:
+        folder: of the result.
+        job: its ``job.json``.
+        directory: the input.
+    """
+    queries = list(_list_report_queries(folder, read_queries(directory, Notices())))
+    documents = read_sources(Corpus(directory, Notices()), queries)
+    warnings = [job["partial"]] if job.get("partial") else []
+    return render_queries(queries, documents, {**describe_job(job), "queries": len(queries)}, warnings)
+
+
+def _list_report_queries(folder: Path, queries: Sequence[Query]) -> Iterator[ReportQuery]:
+    """Yield the part of the page about each query that has candidates."""
+    passages: defaultdict[str, list[ExplainedPassage]] = defaultdict(list)
+    for line in read_lines(folder / "evidence.jsonl"):
+        explained = ExplainedPassage(read_evidence(line), line["document"], line["rank"], line["margin"])
+        passages[line["query"]].append(explained)
+    gains = _read_query_gains(folder / "gains.jsonl.gz", passages)
+    routes = {line["query"]: line["routes"] for line in read_lines(folder / "candidates.jsonl.gz")}
+    texts = {query.query_id: query.text for query in queries}
+    for query_id, lines in groupby(read_lines(folder / "scores.jsonl.gz"), key=lambda line: str(line["query"])):
+        explaining = {passage.rank for passage in passages[query_id]}
+        kept = [line for line in lines if line["rank"] <= MAX_SOURCES or line["rank"] in explaining]
+        sources = _describe_sources(kept, routes.get(query_id, {}))
+        yield ReportQuery(query_id, texts[query_id], sources, passages[query_id], gains.get(query_id))
+
+
+def _read_query_gains(path: Path, passages: Mapping[str, Sequence[ExplainedPassage]]) -> dict[str, TokenGains]:
+    """Return by query the gains of the tokens that begin in passages, each with the source of the passage."""
+    tokens: defaultdict[str, dict[tuple[int, int], float]] = defaultdict(dict)
+    for line in read_lines(path):
+        explained = [p.evidence for p in passages.get(line["query"], ()) if p.document == line["document"]]
+        places = [(one.begin, one.end) for one in explained]
+        for (begin, end), gain in zip(line["offsets"], line["gains"]):
+            if any(first <= begin < last for first, last in places):
+                tokens[line["query"]][begin, end] = gain
+    return {name: TokenGains(*zip(*sorted(values.items()), strict=True)) for name, values in tokens.items() if values}
+
+
+def _describe_sources(lines: Sequence[Mapping[str, Any]], routes: Mapping[str, Any]) -> list[RankedSource]:
+    documents = {line["document"] for line in lines}
+    places = {
+        name: {doc_id: (rank, score) for rank, (doc_id, score) in enumerate(ranking, 1) if doc_id in documents}
+        for name, ranking in routes.items()
+    }
+    return [
+        RankedSource(
+            line["rank"],
+            line["document"],
+            line["final"],
+            {name: ranks[line["document"]] for name, ranks in places.items() if line["document"] in ranks},
+        )
+        for line in lines
+    ]
+
+
+def read_sources(
+    corpus: Corpus, queries: Sequence[ReportQuery], max_characters: int = MAX_PAGE_BYTES
+) -> dict[str, str]:
+    """Return the texts that explain passages, by id; if they are too long, those of the first queries."""
+    doc_ids = dict.fromkeys(passage.document for query in queries for passage in query.passages)
+    order = {doc_id: number for number, doc_id in enumerate(doc_ids)}
+    texts: dict[str, str] = {}
+    last_first: list[tuple[int, str]] = []
+    size = 0
+    for document in corpus.select(order):
+        texts[document.doc_id] = document.text
+        heappush(last_first, (-order[document.doc_id], document.doc_id))
+        size += len(document.text)
+        while size > max_characters:
+            size -= len(texts.pop(heappop(last_first)[1]))
+    return texts
+
+
+def render_queries(
     queries: Iterable[ReportQuery],
     documents: Mapping[str, str],
     facts: Mapping[str, Any],
     warnings: Sequence[str],
-    path: Path,
-    largest: int = MAX_PAGE_BYTES,
-) -> None:
-    """Write the page to a new file, of at most ``largest`` bytes: queries that do not fit are counted.
+    max_bytes: int = MAX_PAGE_BYTES,
+) -> str:
+    """Return the page, of at most ``max_bytes``: queries that do not fit are counted.
 
     Args:
         queries: with their sources and passages.
         documents: the texts of sources by id; a query that lacks one does not fit.
         facts: how the result was made, by name.
         warnings: what the reader has to know.
-        path: the file.
-        largest: most bytes.
-
-    Raises:
-        OSError: the file cannot be written.
+        max_bytes: in UTF-8.
     """
-    shown, left_out = _choose_queries(queries, documents, largest - PAGE)
+    shown, left_out = _choose_queries(queries, documents, max_bytes - PAGE_BYTES)
     mark_texts(passage for view in shown for passage in view.passages)
-    text = render_page(
+    return render_page(
         "queries.html.j2",
-        (*BOTH, "query.js"),
+        (*SHARED_SCRIPTS, "query.js"),
         queries=shown,
         sources=list(dict.fromkeys(text for view in shown for text in view.documents.values())),
         left_out=left_out,
         facts=[(name.replace("_", " "), value) for name, value in facts.items()],
         warnings=warnings,
     )
-    path.write_text(text, encoding="utf-8", newline="")
 
 
 def _choose_queries(
@@ -164,12 +250,12 @@ def _choose_queries(
     views: dict[str, TextView] = {}
     numbers, left_out = count(1), 0
     for query in queries:
-        wanted = dict.fromkeys(passage.document for passage in query.passages)
-        if len(shown) == MAX_QUERIES or not wanted.keys() <= documents.keys():
+        doc_ids = dict.fromkeys(passage.document for passage in query.passages)
+        if len(shown) == MAX_QUERIES or not doc_ids.keys() <= documents.keys():
             left_out += 1
             continue
-        new = {doc_id: TextView(next(numbers), doc_id, documents[doc_id]) for doc_id in wanted if doc_id not in views}
-        explaining = {doc_id: new.get(doc_id) or views[doc_id] for doc_id in wanted}
+        new = {doc_id: TextView(next(numbers), doc_id, documents[doc_id]) for doc_id in doc_ids if doc_id not in views}
+        explaining = {doc_id: new.get(doc_id) or views[doc_id] for doc_id in doc_ids}
         view = QueryView(len(shown) + 1, query, TextView(next(numbers), query.query_id, query.text), explaining)
         if (size := view.measure() + sum(text.measure() for text in new.values())) > space:
             left_out += 1

@@ -1,13 +1,23 @@
-"""The content of a report: documents, judged pairs and their passages, independent of the method that judged them."""
+"""The content of a report: texts, pairs with their decisions in ordinary language, and passages of any method."""
 
-from collections.abc import Mapping
+import gzip
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pan_scdg.align.passages import Evidence
+from pan_scdg.methods.alignment import MIN_WORDS
+from pan_scdg.records import Passage
 
-Judgement = Literal["likely", "unclear", "no sign"]
-"""A verdict in ordinary language: the score reaches the threshold; it is near it, or the text is too short; neither."""
+PairDecision = Literal["likely", "unclear", "no sign"]
+"""Likely: the score reaches the threshold. Unclear: it is near it, there is none, or a text is too short."""
+DECISION_ORDER: dict[PairDecision, int] = {"likely": 0, "unclear": 1, "no sign": 2}
+UNCLEAR_MARGIN = 0.03
+"""An alignment score at most this far below the threshold is unclear: benchmarks/results/check.md."""
+UNCLEAR_SHARE = 0.1
+"""A gain that at most this share of the calibration's negatives reaches is unclear."""
 
 
 class ReportText(NamedTuple):
@@ -28,12 +38,12 @@ class TokenGains(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportPair:
-    """A judged pair; both names are keys of the report's texts."""
+    """A decided pair; both names are keys of the report's texts."""
 
     suspicious: str
     source: str
     score: float | None
-    judgement: Judgement
+    decision: PairDecision
     passages: tuple[Evidence, ...] = ()
     warnings: tuple[str, ...] = ()
     gains: TokenGains | None = None
@@ -46,15 +56,66 @@ class Report:
     title: str
     suspicious: Mapping[str, ReportText]
     sources: Mapping[str, ReportText]
-    """Also holds the suspicious texts where they were compared among each other."""
+    """Also contains the suspicious texts if they were compared with each other."""
     pairs: tuple[ReportPair, ...]
     threshold: float | None
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Profile, model, fingerprint, version and the like, shown as they are, by name."""
     warnings: tuple[str, ...] = ()
     among: bool = False
-    """The texts were compared among each other: which one of a pair came first is unknown."""
+    """The texts were compared with each other: which one of a pair came first is unknown."""
     table_file: str = ""
-    """The file beside the page that lists all pairs; empty if no such file is written."""
+    """The file next to the page that lists all pairs; empty if no such file is written."""
     passages_file: str = ""
     """The same for passages."""
+
+
+def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: tuple[int, int]) -> ReportPair:
+    """Return the pair as a report shows it, without passages.
+
+    Args:
+        record: the decision, as `run` writes it.
+        names: of the suspicious text and of the source.
+        words: the numbers of their words that were compared.
+    """
+    warnings = [w for w in record.get("warnings", ()) if not w.startswith("unclear:")]  # said below for both texts
+    for name, number in zip(names, words):
+        if record["score"] is not None and number < MIN_WORDS:  # without a score, a warning says why
+            warnings.append(f"{name} has {number} words, fewer than {MIN_WORDS}: too short to tell")
+    decision: PairDecision = "no sign"
+    if record["score"] is None or record["threshold"] is None or min(words) < MIN_WORDS:
+        decision = "unclear"
+    elif record["decision"]:
+        decision = "likely"
+    elif is_near(record):
+        decision = "unclear"
+        warnings.append("the score is just below the threshold")
+    return ReportPair(*names, record["score"], decision, warnings=tuple(warnings))
+
+
+def is_near(record: Mapping[str, Any]) -> bool:
+    """Return True if a score below the threshold is so near that it is unclear."""
+    if record.get("method") == "alignment":
+        return bool(record["score"] >= record["threshold"] - UNCLEAR_MARGIN)
+    share = record.get("negatives_at_least")
+    return bool(record.get("near_threshold")) or (share is not None and share <= UNCLEAR_SHARE)
+
+
+def rank_pair(pair: ReportPair) -> tuple[int, float]:
+    """Return the key by which pairs are sorted, best first."""
+    return DECISION_ORDER[pair.decision], float("inf") if pair.score is None else -pair.score
+
+
+def read_evidence(line: Mapping[str, Any]) -> Evidence:
+    """Return the passage of a line of ``passages.jsonl`` or ``evidence.jsonl``."""
+    begin, begin2, end2 = line["begin"], line["begin2"] or 0, line["end2"] or 0
+    passage = Passage(begin, line["end"] - begin, begin2, end2 - begin2)
+    more = {name: line[name] for name in ("gain", "within", "counts") if name in line}
+    return Evidence(passage, line["similarity"], line["verbatim"], **more)
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a file of JSON lines, plain or gzip; none if it does not exist."""
+    if path.exists():
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+            yield from map(json.loads, file)

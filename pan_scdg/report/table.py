@@ -12,13 +12,13 @@ from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.detections import format_decision
 from pan_scdg.report.records import Report, ReportPair
-from pan_scdg.retrieval.sentences import find_sentence_spans
+from pan_scdg.sentences import find_sentence_spans
 
 COLUMNS = ("rank", "judgement", "score", "threshold", "suspicious", "source", "passages", "covered", "verbatim")
 MAX_ROWS_SHOWN = 20
 MAX_NAME_CHARACTERS = 40
 """Longest name in the table of a terminal; of a longer one the end is shown."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def format_csv(report: Report) -> str:
@@ -32,7 +32,7 @@ def format_csv(report: Report) -> str:
     for rank, pair in enumerate(report.pairs, 1):
         shares = measure_passages(pair, len(report.suspicious[pair.suspicious].text))
         names = pair.suspicious, pair.source
-        row = (rank, pair.judgement, pair.score, report.threshold, *names, len(pair.passages), *shares)
+        row = (rank, pair.decision, pair.score, report.threshold, *names, len(pair.passages), *shares)
         writer.writerow([*map(_format_field, row), escape_formula(escape_controls("; ".join(pair.warnings)))])
     return file.getvalue()
 
@@ -45,19 +45,19 @@ def _format_field(value: object) -> str:
 
 def escape_formula(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULA_STARTS) else text
 
 
 def format_best(table: str) -> str:
     """Return the best pairs of a CSV table that are likely or unclear, for a terminal; empty without such pairs."""
     rows: list[dict[str, object]] = []
-    for found in csv.DictReader(io.StringIO(table)):
-        if found["judgement"] != "no sign":
-            row: dict[str, object] = {**found}
-            row |= {name: int(found[name]) for name in ("rank", "passages")}
-            row |= {name: _shorten(found[name]) for name in ("suspicious", "source")}
-            row["score"] = f"{float(found['score']):.3f}" if found["score"] else None
-            row |= {name: f"{100 * float(found[name]):.0f} %" for name in ("covered", "verbatim")}
+    for fields in csv.DictReader(io.StringIO(table)):
+        if fields["judgement"] != "no sign":
+            row: dict[str, object] = {**fields}
+            row |= {name: int(fields[name]) for name in ("rank", "passages")}
+            row |= {name: _shorten(fields[name]) for name in ("suspicious", "source")}
+            row["score"] = f"{float(fields['score']):.3f}" if fields["score"] else None
+            row |= {name: f"{100 * float(fields[name]):.0f} %" for name in ("covered", "verbatim")}
             rows.append(row)
     return format_table(rows[:MAX_ROWS_SHOWN], [name for name in COLUMNS if name != "threshold"]) if rows else ""
 
@@ -82,7 +82,7 @@ def format_passages(report: Report) -> Iterator[str]:
     """Yield a line of ``passages.jsonl`` for each passage of each pair, in the order of the report.
 
     ``begin`` and ``end`` are characters of the suspicious text, ``begin2`` and ``end2`` of the source; ``sentences``
-    and ``sentences2`` are the whole sentences that they lie in.
+    and ``sentences2`` are the whole sentences around them.
     """
     for pair in report.pairs:
         for passage in pair.passages:

@@ -9,23 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pan_scdg.report.records import TokenGains
-from pan_scdg.retrieval.sentences import find_sentence_spans
+from pan_scdg.sentences import find_sentence_spans
 
 _CHANGED = re.compile("[\0\ud800-\udfff]")
-"""Characters that a browser drops or that no file can hold."""
+"""Characters that a browser drops or that no file can contain."""
 _BREAK = re.compile(r"\n[ \t\r\f\v]*\n\s*")
-LONG_BLOCK = 2_000
+LINE_CUT_CHARACTERS = 2_000
 """A block of more characters is cut at its next line break, because browsers skip invisible text in whole blocks."""
-LONGEST_BLOCK = 4_000
-"""A block without a line break is cut after a space after this many characters, otherwise after twice as many."""
-BLOCK = 80
-"""Bytes of a block's markup and of the marks in it, generously."""
-EDGES: dict[str, tuple[float, ...]] = {
+SPACE_CUT_CHARACTERS = 4_000
+"""A block without a line break is cut at the next space after this many characters, or at twice as many."""
+BLOCK_BYTES = 80
+"""Most bytes of a block's markup and of the marks in it."""
+LEVEL_EDGES: dict[str, tuple[float, ...]] = {
     "token": (-1.5, -0.5, 0.5, 1, 2, 3, 5),
     "sentence": (-0.5, -0.15, 0.15, 0.4, 0.8, 1.4, 2.2),
 }
 """Least gain of each level but the first, in nats."""
-NEUTRAL = 2
+NEUTRAL_LEVEL = 2
 """The level around 0, without a colour."""
 
 Span = tuple[int, int]
@@ -76,7 +76,7 @@ class TextView:
 
     def measure(self) -> int:
         """Return the size of the text on the page in bytes, rounded up."""
-        return measure_text(self.text) + BLOCK * len(self.blocks)
+        return measure_text(self.text) + BLOCK_BYTES * len(self.blocks)
 
     def mark(self, marks: list[Mark]) -> None:
         """Mark passages; where some overlap, the first one owns the characters."""
@@ -96,7 +96,7 @@ class TextView:
         return "-".join(map(str, ("text", self.number, *starts)))
 
     def grade_sentences(self, gains: TokenGains) -> list[Stretch]:
-        """Return the sentences that hold tokens, without the space around them, and the levels of their means.
+        """Return the sentences that contain tokens, without the space around them, and the levels of their means.
 
         A token belongs to the sentence that it begins in.
         """
@@ -108,7 +108,7 @@ class TextView:
             sentence = self.text[begin:end]
             if inside and sentence.strip():
                 bare = begin + len(sentence) - len(sentence.lstrip()), begin + len(sentence.rstrip())
-                graded.append((*bare, bisect_right(EDGES["sentence"], sum(inside) / len(inside))))
+                graded.append((*bare, bisect_right(LEVEL_EDGES["sentence"], sum(inside) / len(inside))))
         return graded
 
     def pack_gains(self, gains: TokenGains) -> dict[str, Any]:
@@ -132,9 +132,9 @@ def _pair_tokens(gains: TokenGains) -> Iterable[tuple[Span, float]]:
 
 def describe_levels(unit: str) -> list[str]:
     """Return the legend: the range of each level, in nats."""
-    edges = EDGES[unit]
-    low = [f"< −{-edge:g}" for edge in edges[:NEUTRAL]]
-    return [*low, "about 0", *(f"≥ {edge:g}" for edge in edges[NEUTRAL:])]
+    edges = LEVEL_EDGES[unit]
+    low = [f"< −{-edge:g}" for edge in edges[:NEUTRAL_LEVEL]]
+    return [*low, "about 0", *(f"≥ {edge:g}" for edge in edges[NEUTRAL_LEVEL:])]
 
 
 def clean_text(text: str) -> str:
@@ -161,7 +161,7 @@ def split_blocks(text: str) -> list[Span]:
     cuts = [0, *(match.end() for match in _BREAK.finditer(text)), len(text)]
     blocks: list[Span] = []
     for start, end in zip(cuts, cuts[1:]):
-        while end - start > LONG_BLOCK and (cut := _find_cut(text, start, end)) < end:
+        while end - start > LINE_CUT_CHARACTERS and (cut := _find_cut(text, start, end)) < end:
             blocks.append((start, cut))
             start = cut
         if start < end:
@@ -170,15 +170,18 @@ def split_blocks(text: str) -> list[Span]:
 
 
 def _find_cut(text: str, start: int, end: int) -> int:
-    for separator, least, most in (("\n", LONG_BLOCK, LONGEST_BLOCK), (" ", LONGEST_BLOCK, 2 * LONGEST_BLOCK)):
-        found = text.find(separator, start + least, min(end, start + most))
-        if found >= 0:
-            return found + 1
-    return min(end, start + 2 * LONGEST_BLOCK)
+    for separator, least, most in (
+        ("\n", LINE_CUT_CHARACTERS, SPACE_CUT_CHARACTERS),
+        (" ", SPACE_CUT_CHARACTERS, 2 * SPACE_CUT_CHARACTERS),
+    ):
+        place = text.find(separator, start + least, min(end, start + most))
+        if place >= 0:
+            return place + 1
+    return min(end, start + 2 * SPACE_CUT_CHARACTERS)
 
 
 def assign_owners(length: int, spans: Sequence[Span]) -> list[Stretch]:
-    """Return the stretches of a text that lie in spans, with the index of the span, in order and without overlap.
+    """Return the stretches of a text inside spans, with the index of the span, in order and without overlap.
 
     Where spans overlap, the first one owns the characters.
     """

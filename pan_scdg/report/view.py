@@ -21,23 +21,22 @@ from pan_scdg.report.charts import (
     map_passages,
 )
 from pan_scdg.report.records import Report, ReportPair
-from pan_scdg.report.texts import NEUTRAL, Mark, Piece, Span, Stretch, TextView, cut_block, measure_text
+from pan_scdg.report.texts import NEUTRAL_LEVEL, Mark, Piece, Span, Stretch, TextView, cut_block, measure_text
 from pan_scdg.report.wording import describe_passage
 
 MAX_PAGE_BYTES = 20_000_000
-"""Bytes of a page."""
 MAX_DETAILS = 1_000
 MAX_ROWS = 2_000
-EXCERPT = 6_000
-"""Characters of each side of a passage in the table that is printed; longer ones are shortened in the middle."""
-PAGE, ROW, DETAIL, PASSAGE = 250_000, 1_200, 2_500, 1_600
-"""Bytes, generously: of the page itself, of a row, of a pair in detail and of a passage without its texts."""
-GAIN = 10
-"""Bytes of a token's gain, generously."""
-SENTENCE = 40
-"""Bytes of the markup of a coloured sentence, and of its place."""
+MAX_EXCERPT_CHARACTERS = 6_000
+"""Characters of each side of a passage in the printed table; a longer one is shortened in the middle."""
+PAGE_BYTES, ROW_BYTES, DETAIL_BYTES, PASSAGE_BYTES = 250_000, 1_200, 2_500, 1_600
+"""Most bytes of the page itself, of a row, of a pair in detail and of a passage without its texts."""
+TOKEN_BYTES = 10
+"""Most bytes of a token's gain."""
+SENTENCE_BYTES = 40
+"""Most bytes of a coloured sentence's markup and place."""
 GAINS_SHARE = 0.3
-"""Of the size, kept for the gains of the best pairs."""
+"""Share of the page that is kept for the gains of the best pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +56,7 @@ class Row:
 
     @property
     def share(self) -> float:
-        """Return the share of the suspicious text's characters that lie in passages."""
+        """Return the share of the suspicious text's characters inside passages."""
         inside = np.zeros(len(self.left.text), bool)
         for passage in self.pair.passages:
             inside[passage.begin : passage.end] = True
@@ -68,7 +67,7 @@ class Row:
         """Return each passage's characters and words, and whether it is a quotation and in a list of references."""
         shown = zip(self.pair.passages, self.words)
         fields = ((p.end - p.begin, n, int(p.within == "quotation"), int(p.within == "references")) for p, n in shown)
-        return " ".join(",".join(map(str, of_passage)) for of_passage in fields)
+        return " ".join(",".join(map(str, row)) for row in fields)
 
 
 class Side(NamedTuple):
@@ -82,7 +81,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PassageView:
-    """The row of a passage of a pair or a query; its anchors are known once `mark_texts` has marked the texts."""
+    """The row of a passage of a pair or a query; its anchors need texts that `mark_texts` has marked."""
 
     number: int
     """Of the passage, from 1."""
@@ -151,10 +150,10 @@ class Page:
     matrix: Matrix | None
 
 
-def arrange_page(report: Report, largest: int = MAX_PAGE_BYTES) -> Page:
-    """Return the content of a page of at most ``largest`` bytes: details of the best pairs as long as they fit."""
+def arrange_page(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> Page:
+    """Return the content of a page of at most ``max_bytes``: details of the best pairs as long as they fit."""
     rows = tuple(_list_rows(report))
-    space = largest - PAGE - ROW * len(rows)
+    space = max_bytes - PAGE_BYTES - ROW_BYTES * len(rows)
     kept = min(sum(map(_measure_gains, rows)), int(GAINS_SHARE * space))
     chosen, left = _choose_details(rows, space - kept)
     with_gains = _choose_gains(chosen, left + kept)
@@ -162,7 +161,7 @@ def arrange_page(report: Report, largest: int = MAX_PAGE_BYTES) -> Page:
     details = {row.number: _make_detail(row, row.number in with_gains) for row in chosen}
     mark_texts(passage for detail in details.values() for passage in detail.passages)
     scores = [pair.score for pair in report.pairs if pair.score is not None]
-    signs = [(row.left, row.right, row.number) for row in rows if row.pair.judgement != "no sign"]
+    signs = [(row.left, row.right, row.number) for row in rows if row.pair.decision != "no sign"]
     return Page(rows, details, texts, make_histogram(scores, report.threshold), make_matrix(signs))
 
 
@@ -184,7 +183,7 @@ def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
     shown: set[TextView] = set()
     for row in rows:
         texts = {row.left, row.right} - shown
-        size = DETAIL + sum(text.measure() for text in texts)
+        size = DETAIL_BYTES + sum(text.measure() for text in texts)
         size += sum(measure_passage(passage, row.left, row.right) for passage in row.pair.passages)
         if size <= space and len(chosen) < MAX_DETAILS:
             chosen.append(row)
@@ -197,17 +196,17 @@ def measure_passage(passage: Evidence, left: TextView, right: TextView) -> int:
     """Return the size of a passage's row in bytes, rounded up."""
     begin, begin2 = passage.begin, passage.begin2
     shown = (
-        left.text[begin : min(passage.end, begin + EXCERPT)],
-        right.text[begin2 : min(passage.end2, begin2 + EXCERPT)],
+        left.text[begin : min(passage.end, begin + MAX_EXCERPT_CHARACTERS)],
+        right.text[begin2 : min(passage.end2, begin2 + MAX_EXCERPT_CHARACTERS)],
     )
-    return PASSAGE + sum(map(measure_text, shown))
+    return PASSAGE_BYTES + sum(map(measure_text, shown))
 
 
 def _measure_gains(row: Row) -> int:
-    """Return the size of a pair's gains: those of the tokens, and the colours of sentences in its passages."""
+    """Return the size of a pair's gains: of its tokens, and of coloured sentences."""
     if row.pair.gains is None:
         return 0
-    return GAIN * len(row.pair.gains.gains) + SENTENCE * len(row.left.sentences)
+    return TOKEN_BYTES * len(row.pair.gains.gains) + SENTENCE_BYTES * len(row.left.sentences)
 
 
 def _choose_gains(rows: Iterable[Row], space: int) -> set[int]:
@@ -222,21 +221,21 @@ def _choose_gains(rows: Iterable[Row], space: int) -> set[int]:
 
 
 def mark_texts(rows: Iterable[PassageView]) -> None:
-    """Mark passages in their two texts, those of the first rows on top."""
+    """Mark passages in their two texts; where some overlap, the first row is on top."""
     marks: dict[TextView, list[Mark]] = {}
     for row in rows:
         p = row.passage
         marks.setdefault(row.left_text, []).append(Mark(p.begin, p.end, row.anchor))
         marks.setdefault(row.right_text, []).append(Mark(p.begin2, p.end2, row.anchor))
-    for text, found in marks.items():
-        text.mark(found)
+    for text, own_marks in marks.items():
+        text.mark(own_marks)
 
 
 def _make_detail(row: Row, with_gains: bool) -> Detail:
     pair, left, right = row.pair, row.left, row.right
     gains = pair.gains if with_gains else None
     sentences = [] if gains is None else left.grade_sentences(gains)
-    sentences = [sentence for sentence in sentences if sentence[2] != NEUTRAL]
+    sentences = [sentence for sentence in sentences if sentence[2] != NEUTRAL_LEVEL]
     passages = tuple(
         PassageView(i, passage, left, right, f"pair-{row.number}-{i}", describe_passage(passage, words), sentences)
         for i, (passage, words) in enumerate(zip(pair.passages, row.words), 1)
@@ -262,8 +261,8 @@ def list_places(passage: Evidence, left: TextView, right: TextView) -> list[int]
 
 def _make_side(text: str, passage: Span, graded: Sequence[Stretch]) -> Side:
     """Return the text of a passage, without its middle if it is long."""
-    (begin, end), half = passage, EXCERPT // 2
-    if end - begin <= EXCERPT:
+    (begin, end), half = passage, MAX_EXCERPT_CHARACTERS // 2
+    if end - begin <= MAX_EXCERPT_CHARACTERS:
         return Side(list(cut_block(text, passage, graded)), 0, [])
     parts = [list(cut_block(text, part, graded)) for part in ((begin, begin + half), (end - half, end))]
     return Side(parts[0], end - begin - 2 * half, parts[1])

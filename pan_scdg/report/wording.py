@@ -7,10 +7,10 @@ from typing import Any
 from pan_scdg import __version__
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.quotations import MAX_QUOTATION_WORDS
-from pan_scdg.report.records import Judgement, Report
+from pan_scdg.report.records import PairDecision, Report
 
-SYMBOLS: dict[Judgement, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
-MEANINGS: dict[Judgement, str] = {
+DECISION_SYMBOLS: dict[PairDecision, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
+DECISION_MEANINGS: dict[PairDecision, str] = {
     "likely": "The score reaches the threshold: reuse is likely. Read the passages before you conclude anything.",
     "unclear": "The score is near the threshold, a text is too short to tell, or many texts share every passage.",
     "no sign": "No sign of reuse was found, which is no proof of independence: summaries and free rewording are often "
@@ -19,24 +19,24 @@ MEANINGS: dict[Judgement, str] = {
 CAUTION = "No sign is no proof of independence, and a likely pair is no proof of misconduct: read the passages."
 
 
-SHORT = 12
+FINGERPRINT_CHARACTERS = 12
 """Characters of a fingerprint that are shown."""
 MIN_GAIN = 0.05
 """Smaller gains, in nats per token, are reported as no gain."""
-LEFT_OUT = (
+QUOTATION_RULE = (
     f"a decision by alignment leaves out quotations of at most {MAX_QUOTATION_WORDS} words, if they are no more than a "
     "third of the text, and lists that are no more than half of it"
 )
-ALIKE = "Another source explains it as well."
+EQUAL_SOURCES = "Another source explains it as well."
 UNDECIDED = "nothing is decided: the threshold was chosen with another model"
 
 
 def summarise(report: Report) -> str:
-    """Return the number of pairs with each judgement, as a sentence."""
-    counts = Counter(pair.judgement for pair in report.pairs)
+    """Return the number of pairs with each decision in one sentence."""
+    counts = Counter(pair.decision for pair in report.pairs)
     if len(report.pairs) == 1:
-        return f"One pair was compared; reuse: {report.pairs[0].judgement}."
-    parts = [f"{counts[judgement]:,} {judgement}" for judgement in SYMBOLS]
+        return f"One pair was compared; reuse: {report.pairs[0].decision}."
+    parts = [f"{counts[decision]:,} {decision}" for decision in DECISION_SYMBOLS]
     return f"{len(report.pairs):,} pairs were compared: {', '.join(parts)}."
 
 
@@ -70,13 +70,13 @@ def describe_explanation(passage: Evidence, words: int, margin: float | None) ->
     """Return the evidence for the source of a passage of a query, and its distance to the second-best one.
 
     Args:
-        passage: the passage; its place in the source is empty if none was found.
+        passage: the passage; its place in the source is empty if there is none.
         words: number of its words in the query.
         margin: difference of the best source to the second-best, in nats per token; None without another source.
     """
     parts = [describe_passage(passage, words)]
     if margin is not None:
-        parts.append(f"The second-best source explains {margin:.2f} less." if margin >= MIN_GAIN else ALIKE)
+        parts.append(f"The second-best source explains {margin:.2f} less." if margin >= MIN_GAIN else EQUAL_SOURCES)
     if passage.begin2 == passage.end2:
         parts.append("No place of the source is like it by its words.")
     return " ".join(parts)
@@ -87,7 +87,7 @@ def _join(parts: Iterable[str], passage: Evidence) -> str:
     if passage.within is not None:
         place = "a quotation" if passage.within == "quotation" else "a list of references"
         text += f" The passage is part of {place}" + (
-            f" and counts: {LEFT_OUT}." if passage.counts else " and does not count."
+            f" and counts: {QUOTATION_RULE}." if passage.counts else " and does not count."
         )
     return f"{text} It counts less: {passage.note.rstrip('.')}." if passage.note and passage.counts else text
 
@@ -102,7 +102,7 @@ def describe_job(job: Mapping[str, Any], template: str | None = None) -> dict[st
     facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": job["profile"]["name"]}
     for name, identity in job["models"].items():
         shown = job.get("model_names", {}).get(name, "")
-        facts[name] = f"{shown} {str(identity.get('weights', ''))[:SHORT]}".strip()
+        facts[name] = f"{shown} {str(identity.get('weights', ''))[:FINGERPRINT_CHARACTERS]}".strip()
     if template is not None:
         facts["template"] = f"{template}; what a text has in common with it does not count"
     return facts

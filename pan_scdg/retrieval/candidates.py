@@ -64,7 +64,7 @@ def find_candidates(
     with ExitStack() as stack:
         lexical: dict[Route, Callable[[str], Ranking]] = {}
         if any(route.startswith("bm25") for route in settings.routes):
-            index = stack.enter_context(open_bm25(folder, settings.bm25.engine))
+            index = stack.enter_context(open_bm25(folder, settings.bm25))
             lexical = {"bm25-sentence": index.search_sentences, "bm25-full": index.search_full}
         dense_routes = [route for route in settings.routes if route not in lexical]
         dense = DenseSearch(folder, settings.need_dense(), load_encoder()) if dense_routes else None

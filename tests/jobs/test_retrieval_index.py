@@ -90,7 +90,7 @@ def test_building_that_was_stopped_continues(
     ("changes", "message"),
     [
         ({"retrieval.dense.chunk_words": 30}, "has no chunks for this profile: chunk_words is 40, not 30"),
-        ({"retrieval.bm25": {"engine": "impact"}}, "has no bm25 for this profile: engine is 'fts5', not 'impact'"),
+        ({"retrieval.bm25": "impact"}, "has no bm25 for this profile: engine is 'fts5', not 'impact'"),
     ],
 )
 def test_an_index_of_other_settings_is_refused(

@@ -12,7 +12,7 @@ import pytest
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.terrier_jars import find_jar_folder
 from pan_scdg.profile import find_profile
-from tests.stand_ins import FAST, FEW_TOKENS, write_checkpoint, write_profile
+from tests.stand_ins import FEW_TOKENS, write_checkpoint, write_profile
 from tests.tolerances import check_vectors
 
 SPOT_CHECK = Path(__file__).parents[3] / "shared" / "data" / "pan26-spot-check"
@@ -43,10 +43,10 @@ def on_cpu(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
     def profile(row: str) -> Path:
         name = f"pan26-{row}"
-        if 'engine = "impact"' in find_profile(name).read_text() and not any(jars.glob("terrier-assemblies*")):
+        if 'bm25 = "impact"' in find_profile(name).read_text() and not any(jars.glob("terrier-assemblies*")):
             pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")
         scored = {"scored": 1} if "qwen3" in row else {}
-        return write_profile(name, tmp_path / f"{row}.toml", model=FAST, retrieval=scored)
+        return write_profile(name, tmp_path / f"{row}.toml", retrieval=scored)
 
     return profile
 

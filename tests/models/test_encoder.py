@@ -213,7 +213,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "a class of the folder": (lambda f: add_module(f, "custom.Transformer"), "modules.json: .* is code of its own"),
     "a list of classes": (
         lambda f: add_module(f, "", type=["x"]),
-        r"modules.json: \['x'\] is code of its own",
+        r"modules.json: ..'x'.. is code of its own",
     ),
     "a module outside": (
         lambda f: add_module(f, "sentence_transformers.models.Pooling", "../outside"),

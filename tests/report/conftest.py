@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pan_scdg import Scorer
-from pan_scdg.report.html import write_report
 from pan_scdg.report.records import Report
-from tests.report.reports import ROOT, make_small_report
+from tests.report.samples import ROOT, make_small_report, save_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,7 +35,7 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture(scope="session")
 def example_report(browser: "Browser") -> Report:
-    """Return what a run of the examples finds in two of its pairs; nothing is run without a browser."""
+    """Return the report of two example pairs; nothing is scored without a browser."""
     folder = ROOT / "examples" / "pan25-pairs" / "test"
     reports = []
     with Scorer("offline", device="cpu") as scorer:
@@ -59,16 +58,12 @@ def example_report(browser: "Browser") -> Report:
 
 @pytest.fixture(scope="session")
 def example_file(example_report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(example_report, path)
-    return path
+    return save_report(example_report, tmp_path_factory.mktemp("report") / "report.html")
 
 
 @pytest.fixture(scope="session")
 def hostile_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("hostile") / "report.html"
-    write_report(make_small_report(), path)
-    return path
+    return save_report(make_small_report(), tmp_path_factory.mktemp("hostile") / "report.html")
 
 
 @pytest.fixture

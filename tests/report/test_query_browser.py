@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, write_query_page
+from pan_scdg.report.html import save_page
+from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
 from tests.docs.trimmed import write_trimmed_examples
-from tests.report.pages import IN_SIGHT, click_passage, list_serious, open_page, wait_until
-from tests.report.reports import HOSTILE, LEFT, PASSAGES, RIGHT, ROOT
+from tests.report.samples import (
+    HOSTILE,
+    IN_SIGHT,
+    LEFT,
+    PASSAGES,
+    RIGHT,
+    ROOT,
+    click_passage,
+    list_violations,
+    open_page,
+    read_pane,
+    wait_until,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -43,7 +55,6 @@ def finished(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Fi
     with pytest.MonkeyPatch.context() as patch:
         for name in ("TIRA_INPUT_DATASET", "inputDataset", "TIRA_OUTPUT_DIR", "outputDir"):
             patch.delenv(name, raising=False)
-        patch.setenv("PAN_SCDG_STATE", str(root / "state"))
         assert run_command(["run", *where, "--report", "--keep-gains", "--no-metadata"]) == 0
     evidence: dict[str, list[dict[str, Any]]] = {}
     for line in map(json.loads, (output / "evidence.jsonl").read_text(encoding="utf-8").splitlines()):
@@ -58,14 +69,14 @@ def test_a_clicked_passage_and_its_source_are_those_of_the_evidence(page: "Page"
     clicked = 0
     for number, (name, text) in enumerate(finished.queries.items(), 1):
         open_page(page, finished.page, f"#query-{number}")
-        assert page.locator('.pane[data-side="0"] .text').evaluate("e => e.textContent") == text
+        assert read_pane(page, 0) == text
         for i, line in enumerate(finished.evidence[name], 1):
             click_passage(page, 0, i)
             assert page.locator(f'.pane[data-side="0"] mark[data-label="{line["rank"]}"]').count()
             assert page.evaluate(CHOSEN, 0) == text[line["begin"] : line["end"]]
             source = finished.documents[line["document"]]
             assert page.locator('.pane[data-side="1"] h3').inner_text() == line["document"]
-            assert page.locator('.pane[data-side="1"] .text').evaluate("e => e.textContent") == source
+            assert read_pane(page, 1) == source
             assert page.evaluate(CHOSEN, 1) == source[line["begin2"] : line["end2"]]
             assert page.locator(".pair.open tr.chosen .source").inner_text() == line["document"]
             clicked += 1
@@ -94,17 +105,17 @@ def test_a_click_on_the_source_leads_back_to_the_query(page: "Page", finished: F
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
-@pytest.mark.parametrize("place", ["", "#query-1"])
-def test_axe_has_no_serious_finding(place: str, scheme: str, page: "Page", finished: Finished) -> None:
+@pytest.mark.parametrize("address", ["", "#query-1"])
+def test_axe_has_no_serious_violation(address: str, scheme: str, page: "Page", finished: Finished) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    open_page(page, finished.page, place)
-    assert list_serious(page) == []
+    open_page(page, finished.page, address)
+    assert list_violations(page) == []
 
 
-@pytest.mark.parametrize("place", ["", "#query-1"])
-def test_at_200_percent_nothing_is_cut_off(place: str, page: "Page", finished: Finished) -> None:
+@pytest.mark.parametrize("address", ["", "#query-1"])
+def test_at_200_percent_nothing_is_cut_off(address: str, page: "Page", finished: Finished) -> None:
     page.set_viewport_size({"width": 640, "height": 450})
-    open_page(page, finished.page, place)
+    open_page(page, finished.page, address)
     assert page.evaluate("document.documentElement.scrollWidth") <= 640
 
 
@@ -114,18 +125,18 @@ def test_hostile_texts_and_names_are_shown_as_text(page: "Page", tmp_path: Path)
     nowhere = second._replace(passage=second.passage._replace(source_offset=0, source_length=0))
     passages = [ExplainedPassage(first, name, 2, 0.1), ExplainedPassage(nowhere, "other", 1, 0.1)]
     sources = [RankedSource(1, "other", 0.5, {}), RankedSource(2, name, None, {HOSTILE: (1, 2.0)})]
+    queries, texts = [ReportQuery(query, LEFT, sources, passages)], {name: RIGHT, "other": "Ein Text."}
     path = tmp_path / "page.html"
-    asked = [ReportQuery(query, LEFT, sources, passages)]
-    write_query_page(asked, {name: RIGHT, "other": "Ein Text."}, {"profile": HOSTILE}, [HOSTILE], path)
+    save_page(render_queries(queries, texts, {"profile": HOSTILE}, [HOSTILE]), path)
     open_page(page, path)  # of one query, which is open
     shown = RIGHT.replace("\0", "\ufffd")
-    assert page.locator('.pane[data-side="0"] .text').evaluate("e => e.textContent") == LEFT
-    assert page.locator('.pane[data-side="1"] .text').evaluate("e => e.textContent") == shown
+    assert read_pane(page, 0) == LEFT
+    assert read_pane(page, 1) == shown
     assert page.evaluate(CHOSEN, 0) == LEFT[first.begin : first.end]
     assert page.evaluate(CHOSEN, 1) == shown[first.begin2 : first.end2]
     assert page.locator(".pair.open h2").evaluate("e => e.textContent") == query
     page.keyboard.press("n")
-    assert page.locator('.pane[data-side="1"] .text').evaluate("e => e.textContent") == "Ein Text."
+    assert read_pane(page, 1) == "Ein Text."
     assert page.evaluate(CHOSEN, 1) == ""
     assert "No place of the source is like it" in page.locator(".explanation").inner_text()
     assert page.locator("img, b").count() == 0

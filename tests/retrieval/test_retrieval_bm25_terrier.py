@@ -17,8 +17,8 @@ from pan_scdg.records import Document
 from pan_scdg.retrieval import bm25_impact, bm25_terrier
 from pan_scdg.retrieval.bm25 import LexicalIndex
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
-from pan_scdg.retrieval.sentences import split_sentences
 from pan_scdg.retrieval.terrier_terms import TermPipeline
+from pan_scdg.sentences import split_sentences
 from tests.retrieval.bm25_corpus import make_documents, make_query, open_new
 
 SPOT_CHECK = Path(__file__).parents[3] / "shared" / "data" / "pan26-spot-check"

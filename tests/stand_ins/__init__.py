@@ -26,7 +26,7 @@ SMALL = {
     "num_key_value_heads": 2,
     "head_dim": 8,
 }
-FEW_TOKENS, FAST = {"vocab_size": 512}, {"tokenizer": "fast"}
+FEW_TOKENS = {"vocab_size": 512}
 """Of a config and of a profile's model, for tests of other things."""
 POOLING = {"bge-m3": "cls", "Linq-Embed-Mistral": "lasttoken"}
 """Of the encoders."""

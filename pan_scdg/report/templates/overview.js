@@ -30,7 +30,7 @@ function readKey(row, key) {
   switch (key) {
     case "number": return Number(row.dataset.number);
     case "score": return row.dataset.score === "" ? -Infinity : Number(row.dataset.score);
-    case "judgement": return ORDER.indexOf(row.dataset.judgement);
+    case "decision": return ORDER.indexOf(row.dataset.decision);
     case "passages": return passages.length;
     case "share": return passages.reduce((sum, passage) => sum + passage.length, 0) / row.dataset.length;
     case "review": return state.reviews[row.dataset.number] || "–";
@@ -54,14 +54,14 @@ function sortRows(header) {
 function filterRows() {
   const form = find("#search").elements;
   const name = form.name.value.toLocaleLowerCase();
-  const judgements = form.judgement.value.split(",").filter(Boolean);
+  const decisions = form.decision.value.split(",").filter(Boolean);
   let shown = 0;
   for (const row of listRows()) {
     const review = state.reviews[row.dataset.number] || "none";
     const names = findAll("bdi", row).map((element) => element.textContent.toLocaleLowerCase());
     row.hidden = !(
       names.some((text) => text.includes(name)) &&
-      (!judgements.length || judgements.includes(row.dataset.judgement)) &&
+      (!decisions.length || decisions.includes(row.dataset.decision)) &&
       (!form.review.value || form.review.value === review)
     );
     shown += !row.hidden;
@@ -85,5 +85,5 @@ function recount() {
   }
   const note = find("#left-out");
   note.hidden = !left;
-  note.textContent = `${left} of ${all} passages are left out as you chose. Scores and judgements do not change.`;
+  note.textContent = `${left} of ${all} passages are left out as you chose. Scores and decisions do not change.`;
 }

@@ -1,27 +1,35 @@
-"""The page in a real browser, opened from a file: what is shown and clicked is what was found."""
+"""The page of pairs in a real browser, opened from a file, and on paper: what is shown and clicked is the report."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.report_page import make_large_report
-from pan_scdg.report.html import render_report, write_report
-from pan_scdg.report.records import Report, TokenGains
-from tests.report.pages import IN_SIGHT, MARKED, list_serious, open_page, wait_until
-from tests.report.reports import HOSTILE, LEFT, PASSAGES, RIGHT, make_small_report
+from pan_scdg.align.passages import Evidence
+from pan_scdg.records import Passage
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from tests.report.samples import (
+    HOSTILE,
+    IN_SIGHT,
+    LEFT,
+    MARKED,
+    PASSAGES,
+    RIGHT,
+    list_violations,
+    make_small_report,
+    open_page,
+    read_pane,
+    save_report,
+    split_tokens,
+    wait_until,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 LEVELS = "Array.from({ length: 8 }, (_, i) => CSS.highlights.get(`gain-${i}`)?.size ?? 0)"
-
-
-def show_text(text: str) -> str:
-    """Return a text as the page has it."""
-    return text.replace("\0", "\ufffd")
 
 
 def list_rows(page: "Page") -> list[str]:
@@ -35,7 +43,7 @@ def test_a_clicked_passage_is_the_recorded_one_on_both_sides(
         open_page(page, example_file, f"#pair-{number}")
         texts = example_report.suspicious[pair.suspicious].text, example_report.sources[pair.source].text
         for side, text in enumerate(texts):
-            assert page.locator(f'.pane[data-side="{side}"] .text').evaluate("e => e.textContent") == text
+            assert read_pane(page, side) == text
         for i, p in enumerate(pair.passages, 1):
             page.locator(f'.pane[data-side="0"] mark[data-label="{i}"] a').click(position={"x": 60, "y": 8})
             wait_until(page, IN_SIGHT, [1, i])
@@ -49,15 +57,15 @@ def test_a_clicked_passage_is_the_recorded_one_on_both_sides(
 
 def test_hostile_names_and_texts_are_shown_as_text(page: "Page", hostile_file: Path) -> None:
     open_page(page, hostile_file)
-    assert page.title() == f"Essays {HOSTILE}".replace("\u2028", "\u2028")
+    assert page.title() == f"Essays {HOSTILE}"
     assert page.locator("img, b").count() == 0
     assert f"anna {HOSTILE}.txt" in page.locator(".pairs tbody").evaluate("e => e.textContent")
     open_page(page, hostile_file, "#pair-1")
-    assert page.locator('.pane[data-side="0"] .text').evaluate("e => e.textContent") == LEFT
-    assert page.locator('.pane[data-side="1"] .text').evaluate("e => e.textContent") == show_text(RIGHT)
+    assert read_pane(page, 0) == LEFT
+    assert read_pane(page, 1) == RIGHT.replace("\0", "\ufffd")
     for i, p in enumerate(PASSAGES, 1):
         assert page.evaluate(MARKED, [0, i]) == LEFT[p.begin : p.end]
-        assert page.evaluate(MARKED, [1, i]) == show_text(RIGHT[p.begin2 : p.end2])
+        assert page.evaluate(MARKED, [1, i]) == RIGHT[p.begin2 : p.end2].replace("\0", "\ufffd")
     assert page.locator("img, b").count() == 0
 
 
@@ -118,8 +126,7 @@ def test_what_was_not_measured_is_told(page: "Page", tmp_path: Path) -> None:
     gains = report.pairs[0].gains
     assert gains is not None
     pair = replace(report.pairs[0], gains=TokenGains(gains.spans[:12], gains.gains[:12]))
-    write_report(replace(report, pairs=(pair,)), tmp_path / "report.html")
-    open_page(page, tmp_path / "report.html", "#pair-1")
+    open_page(page, save_report(replace(report, pairs=(pair,)), tmp_path / "report.html"), "#pair-1")
     page.keyboard.press("3")
     last = page.locator('.pane[data-side="0"] .text p', has_text="Harbour Board")
     last.scroll_into_view_if_needed()
@@ -131,10 +138,10 @@ def test_what_was_not_measured_is_told(page: "Page", tmp_path: Path) -> None:
 def test_a_browser_without_highlights_gets_spans_of_what_is_in_sight(page: "Page", example_file: Path) -> None:
     page.add_init_script("delete window.Highlight")
     open_page(page, example_file, "#pair-1")
-    text = page.locator('.pane[data-side="0"] .text').evaluate("e => e.textContent")
+    text = read_pane(page, 0)
     page.keyboard.press("3")
     wait_until(page, "document.querySelectorAll('.pane span[class^=g]').length > 20")
-    assert page.locator('.pane[data-side="0"] .text').evaluate("e => e.textContent") == text
+    assert read_pane(page, 0) == text
     assert page.evaluate(MARKED, [0, 1])
     page.keyboard.press("1")
     assert page.locator(".pane .text span").count() == 0
@@ -147,8 +154,8 @@ def test_pairs_are_searched_filtered_and_sorted(page: "Page", example_file: Path
     assert list_rows(page) == ["2"]
     page.get_by_label("Find").fill("")
     page.get_by_label("Show").select_option("no sign")
-    judged = [str(i) for i, pair in enumerate(example_report.pairs, 1) if pair.judgement == "no sign"]
-    assert list_rows(page) == judged
+    without = [str(i) for i, pair in enumerate(example_report.pairs, 1) if pair.decision == "no sign"]
+    assert list_rows(page) == without
     page.get_by_label("Show").select_option("")
     names = sorted((pair.suspicious, str(i)) for i, pair in enumerate(example_report.pairs, 1))
     page.locator("th[data-key=suspicious] [role=button]").focus()
@@ -194,7 +201,7 @@ def test_marks_are_kept_in_a_saved_copy(page: "Page", hostile_file: Path, tmp_pa
     open_page(page, copy, "#pair-1")
     for i, p in enumerate(PASSAGES, 1):
         assert page.evaluate(MARKED, [0, i]) == LEFT[p.begin : p.end]
-    assert page.locator('.pane[data-side="0"] .text').evaluate("e => e.textContent") == LEFT
+    assert read_pane(page, 0) == LEFT
     # but for the mark, a copy is the page itself: a copy of a copy is the same
     with page.expect_download() as download:
         page.get_by_role("button", name="Save a copy").click()
@@ -246,18 +253,18 @@ def test_keys_lead_through_the_page(page: "Page", example_file: Path) -> None:
     assert page.get_by_label("Find").input_value() == "n1"
 
 
-@pytest.mark.parametrize("place", ["", "#pair-1"])
-def test_at_200_percent_nothing_is_cut_off(place: str, page: "Page", example_file: Path) -> None:
+@pytest.mark.parametrize("address", ["", "#pair-1"])
+def test_at_200_percent_nothing_is_cut_off(address: str, page: "Page", example_file: Path) -> None:
     page.set_viewport_size({"width": 640, "height": 450})
-    open_page(page, example_file, place)
+    open_page(page, example_file, address)
     assert page.evaluate("document.documentElement.scrollWidth") <= 640
 
 
-def test_a_telephone_shows_names_score_and_verdict(page: "Page", example_file: Path) -> None:
+def test_a_telephone_shows_names_score_and_decision(page: "Page", example_file: Path) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     open_page(page, example_file)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    for name in (".suspicious", ".source", ".verdict"):
+    for name in (".suspicious", ".source", ".decision"):
         box = page.locator(f".pairs tbody tr {name}").first.bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= 340
@@ -270,7 +277,7 @@ def test_a_telephone_shows_names_score_and_verdict(page: "Page", example_file: P
 def test_the_page_follows_a_dark_desktop(page: "Page", example_file: Path) -> None:
     colours = []
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         open_page(page, example_file)
         colours.append(page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor"))
     assert colours == ["rgb(255, 255, 255)", "rgb(22, 25, 29)"]
@@ -291,28 +298,72 @@ def test_without_script_texts_are_marked_and_linked(browser: "Browser", example_
 
 
 def test_a_hundred_thousand_tokens_a_side_can_be_read(page: "Page", tmp_path: Path) -> None:
-    report = make_large_report(100_000)
-    write_report(report, tmp_path / "long.html")
-    open_page(page, tmp_path / "long.html", "#pair-1")
+    paragraphs = ["The tide turned before noon, and nobody on the quay said a single word about the nets. " * 6] * 1000
+    text = "\n\n".join(paragraphs)
+    spans, starts = split_tokens(text), range(0, len(text), len(text) // 25)
+    gains = TokenGains(spans, tuple((i * 37 % 80) / 10 - 2 for i in range(len(spans))))
+    passages = tuple(Evidence(Passage(start, 500, start, 500), 1.0, 1.0) for start in starts[:-1])
+    names = {"a": ReportText("a", text)}, {"b": ReportText("b", text)}
+    report = Report("Long", *names, (ReportPair("a", "b", 1.0, "likely", passages, gains=gains),), 0.5)
+    open_page(page, save_report(report, tmp_path / "long.html"), "#pair-1")
     page.keyboard.press("3")
     wait_until(page, f"({LEVELS}).reduce((a, b) => a + b) > 100")
     assert sum(page.evaluate(LEVELS)) < 20_000
-    last = len(report.pairs[0].passages)
-    page.locator(f"#pair-1-{last} a.number").click()
+    page.locator(f"#pair-1-{len(passages)} a.number").click()
     for side in (0, 1):
-        wait_until(page, IN_SIGHT, [side, last])
+        wait_until(page, IN_SIGHT, [side, len(passages)])
     assert page.evaluate("find('single word about the nets')")
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
-@pytest.mark.parametrize("place", ["", "#pair-1"])
-def test_axe_has_no_serious_finding(place: str, scheme: str, page: "Page", example_file: Path) -> None:
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    open_page(page, example_file, place)
-    if place:
+@pytest.mark.parametrize("media", ["light", "print", pytest.param("dark", marks=pytest.mark.long)])
+@pytest.mark.parametrize("address", ["", "#pair-1"])
+def test_axe_has_no_serious_violation(address: str, media: Any, page: "Page", example_file: Path) -> None:
+    page.emulate_media(**({"media": "print"} if media == "print" else {"color_scheme": media}))
+    open_page(page, example_file, address)
+    if address and media != "print":
         page.keyboard.press("3")
-    assert list_serious(page) == []
+    assert list_violations(page) == []
 
 
-def test_the_small_report_renders_the_same_twice() -> None:
-    assert render_report(make_small_report()) == render_report(make_small_report())
+def test_print_has_the_passages_in_aligned_rows(page: "Page", example_file: Path) -> None:
+    open_page(page, example_file, "#pair-1")
+    page.emulate_media(media="print")
+    assert page.locator(".panes, .tools, #overview").locator("visible=true").count() == 0
+    for row in page.locator(".pair.open .sides").all():
+        tops = row.locator("td[dir]").evaluate_all("cells => cells.map((cell) => cell.getBoundingClientRect().top)")
+        assert tops[0] == tops[1]
+    one = page.pdf(prefer_css_page_size=True)
+    open_page(page, example_file)
+    every = page.pdf(prefer_css_page_size=True)
+    pages = [len(re.findall(rb"/Type\s*/Page\b", pdf)) for pdf in (one, every)]
+    assert pages[0] >= 1
+    assert pages[1] > pages[0]
+
+
+def test_what_the_overview_does_not_list_is_not_printed(page: "Page", tmp_path: Path) -> None:
+    report = make_small_report()
+    second = replace(
+        report.pairs[0], suspicious="carl.txt", passages=(Evidence(Passage(0, 20, 0, 20), 0.9, 0.9),), gains=None
+    )
+    open_page(page, save_report(replace(report, pairs=(report.pairs[0], second)), tmp_path / "report.html"))
+    page.get_by_label("Find").fill("carl")
+    page.emulate_media(media="print")
+    assert page.locator(".pair:visible").evaluate_all("pairs => pairs.map((pair) => pair.id)") == ["pair-2"]
+    page.emulate_media(media="screen")
+    page.get_by_label("Find").fill("")
+    page.emulate_media(media="print")
+    assert page.locator(".pair:visible").count() == 2
+
+
+def test_a_large_matrix_is_not_cut_off_on_paper(page: "Page", tmp_path: Path) -> None:
+    texts = {
+        name: ReportText(name, f"The text of {name}. " * 20) for name in (f"a long name {i}.txt" for i in range(80))
+    }
+    names = list(texts)
+    pairs = tuple(ReportPair(a, b, 0.9, "likely") for a, b in zip(names[:40], names[40:]))
+    path = save_report(Report("Many", texts, texts, pairs, 0.5), tmp_path / "report.html")
+    page.set_viewport_size({"width": 688, "height": 900})  # the width of A4 between the margins of the page
+    page.emulate_media(media="print")
+    open_page(page, path)
+    assert page.locator(".matrix .scroll").evaluate("e => getComputedStyle(e).overflow") == "visible"
+    assert page.locator(".matrix table").evaluate("e => e.getBoundingClientRect().right") <= 688

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.report.pages import IN_SIGHT, MARKED, click_passage, open_page, wait_until
-from tests.report.reports import ROOT
+from tests.report.samples import IN_SIGHT, MARKED, ROOT, click_passage, open_page, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -55,20 +54,20 @@ def test_the_truth_names_files_that_exist() -> None:
 def test_every_true_pair_is_above_every_false_one(checked: Checked) -> None:
     truth = read_truth()
     assert {(row["suspicious"], row["source"]) for row in checked.rows[: len(truth)]} == set(truth)
-    judged = {(row["suspicious"], row["source"]): row["judgement"] for row in checked.rows}
-    assert [judged[pair] for pair, how in truth.items() if how != "summarised"] == ["likely"] * 4
-    assert [judgement for pair, judgement in judged.items() if pair not in truth] == ["no sign"] * 91
+    decisions = {(row["suspicious"], row["source"]): row["judgement"] for row in checked.rows}
+    assert [decisions[pair] for pair, how in truth.items() if how != "summarised"] == ["likely"] * 4
+    assert [decision for pair, decision in decisions.items() if pair not in truth] == ["no sign"] * 91
     assert "alice.txt" in checked.printed.splitlines()[2]
 
 
 @pytest.mark.long
-def test_a_clicked_passage_is_that_of_passages_jsonl(page: "Page", checked: Checked) -> None:
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+def test_a_clicked_passage_is_that_of_the_file(page: "Page", checked: Checked) -> None:
+    passages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for line in map(json.loads, (checked.folder / "passages.jsonl").read_text(encoding="utf-8").splitlines()):
-        found.setdefault((line["suspicious"], line["source"]), []).append(line)
-    assert set(found) == set(read_truth())
+        passages.setdefault((line["suspicious"], line["source"]), []).append(line)
+    assert set(passages) == set(read_truth())
     numbers = {(row["suspicious"], row["source"]): row["rank"] for row in checked.rows}
-    for (suspicious, source), lines in found.items():
+    for (suspicious, source), lines in passages.items():
         open_page(page, checked.folder / "report.html", f"#pair-{numbers[suspicious, source]}")
         target = (ESSAYS / "suspicious" / suspicious).read_text(encoding="utf-8")
         other = (ESSAYS / "sources" / source).read_text(encoding="utf-8")

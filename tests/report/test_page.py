@@ -1,0 +1,299 @@
+"""The pages without a browser: texts are no markup, the policy fits, the size is bounded, passages are marked."""
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import escape
+
+from pan_scdg.align.passages import Evidence
+from pan_scdg.records import Passage
+from pan_scdg.report.charts import draw_gains, make_histogram, make_matrix, map_passages
+from pan_scdg.report.html import BEGINNING, render_report, render_summary
+from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.texts import (
+    LEVEL_EDGES,
+    NEUTRAL_LEVEL,
+    SPACE_CUT_CHARACTERS,
+    TextView,
+    assign_owners,
+    clean_text,
+    cut_block,
+    describe_levels,
+    make_offset_map,
+    split_blocks,
+)
+from pan_scdg.report.wording import describe_passage
+from tests.report.samples import HOSTILE, LEFT, PASSAGES, RIGHT, Page, make_small_report
+
+TEXTS = st.text(st.sampled_from("ab \n\r\t🙂\0\ud800"), max_size=60)
+
+
+def make_query(number: int, text: str, *, name: str = "q") -> ReportQuery:
+    source = RankedSource(1, f"d {HOSTILE} {number}", 0.5, {"bm25": (3, 7.25)})
+    evidence = Evidence(Passage(3, len(text) - 7, 2, 7), 0.5, 0.25, 0.25)
+    return ReportQuery(
+        f"{name} {HOSTILE} {number}", text, [source], [ExplainedPassage(evidence, source.doc_id, 1, None)]
+    )
+
+
+def render_small_queries() -> str:
+    return render_queries([make_query(1, LEFT)], {f"d {HOSTILE} 1": RIGHT}, {"profile": HOSTILE}, [HOSTILE])
+
+
+PAGES = pytest.mark.parametrize("render", [lambda: render_report(make_small_report()), render_small_queries])
+
+
+@PAGES
+def test_nothing_of_a_text_or_a_name_is_markup(render: Callable[[], str]) -> None:
+    page = render()
+    assert page.startswith(BEGINNING)
+    assert HOSTILE not in page
+    assert str(escape(HOSTILE)) in page
+    parsed = Page(page)
+    assert not {tag for tag, _ in parsed.tags} & {"img", "b", "iframe", "object", "link"}
+    assert not [attrs for _, attrs in parsed.tags if any(name.startswith("on") or name == "style" for name in attrs)]
+    assert len(parsed.raw["script"]) == page.count("<script") == page.count("</script")
+
+
+@PAGES
+def test_the_policy_allows_this_script_and_this_style_and_the_page_asks_for_nothing(render: Callable[[], str]) -> None:
+    page = render()
+    parsed = Page(page)
+    (policy,) = [a["content"] for _, a in parsed.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; ")
+    running = [text for text in parsed.raw["script"] if not text.startswith("{")]
+    hashes = [base64.b64encode(hashlib.sha256(t.encode()).digest()).decode() for t in (*running, *parsed.raw["style"])]
+    assert re.findall(r"'sha256-(.*?)'", policy) == hashes
+    assert not re.findall(r"unsafe|http|\*", policy)
+    asks = r"""(src|action|srcset|poster)=|url\(|@import|fetch\(|XMLHttp|WebSocket|import\("""
+    assert not re.search(asks, page.replace("src=x", ""))
+    links = [attrs["href"] for _, attrs in parsed.tags if "href" in attrs]
+    assert links
+    assert {link[1:] for link in links if link[0] == "#"} <= {attrs.get("id") for _, attrs in parsed.tags}
+    assert all(link.startswith("#") for link in links)
+
+
+def test_every_text_is_in_the_page_once_and_its_passages_are_marked() -> None:
+    page = Page(render_report(make_small_report()))
+    texts = {text: name for name, text in page.texts.items()}
+    shown_right = RIGHT.replace("\x00", "\ufffd")
+    assert sorted(page.texts.values()) == sorted([LEFT, shown_right, "Another text. " * 9])
+    marks = [
+        {
+            row: "".join(text for href, text in page.marks[texts[shown]] if href == row)
+            for row, _ in page.marks[texts[shown]]
+        }
+        for shown in (LEFT, shown_right)
+    ]
+    assert marks[0] == {f"#pair-1-{i}": LEFT[p.begin : p.end] for i, p in enumerate(PASSAGES, 1)}
+    # the source side of the second passage overlaps that of the first, which owns what both have in common
+    expected = [shown_right[p.begin2 : p.end2] for p in PASSAGES]
+    expected[1] = expected[1][PASSAGES[0].end2 - PASSAGES[1].begin2 :]
+    assert marks[1] == {f"#pair-1-{i}": text for i, text in enumerate(expected, 1)}
+    assert '<span class="g1"' in page.source
+    assert f'<span class="g{NEUTRAL_LEVEL}"' not in page.source
+
+
+def test_offsets_for_the_script_are_those_of_a_browser() -> None:
+    data = Page(render_report(make_small_report())).details[1]
+    units = LEFT.encode("utf-16-le")
+    for (begin, end, *_), passage in zip(data["passages"], PASSAGES, strict=True):
+        assert units[2 * begin : 2 * end].decode("utf-16-le") == LEFT[passage.begin : passage.end]
+    at, words = 0, []
+    for skip, length, _ in zip(*[iter(data["gains"])] * 3, strict=True):
+        words.append(units[2 * (at + skip) : 2 * (at + skip + length)].decode("utf-16-le"))
+        at += skip + length
+    assert "".join(words) == LEFT
+    assert data["gains"][2::3] == [i - 50 for i in range(len(words))]
+
+
+@pytest.mark.long
+def test_a_page_of_a_thousand_pairs_is_not_larger_than_its_limit() -> None:
+    words = 'Ein Käse & <noch> ein "Wort" aus dem Text, der lang genug ist. ' * 100
+    texts = {f"text {i}.txt": ReportText(f"text {i}.txt", f"{i} {words}") for i in range(60)}
+    passages = tuple(Evidence(Passage(b, 900, b, 900), 0.5, 0.5, 1.0) for b in range(0, 5000, 1000))
+    spans = tuple((i, i + 4) for i in range(0, len(words), 4))
+    gains = TokenGains(spans, tuple(1.0 for _ in spans))
+    names = [(a, b) for a in list(texts)[:30] for b in list(texts)[30:]]
+    pairs = tuple(ReportPair(a, b, 1 - i / 2000, "likely", passages, (), gains) for i, (a, b) in enumerate(names))
+    report = Report("Many", texts, texts, pairs, 0.2, passages_file="passages.jsonl")
+    for max_bytes in (2_500_000, 7_000_000):
+        page = render_report(report, max_bytes)
+        assert len(page.encode()) <= max_bytes
+        details, with_gains = len(re.findall('<section class="pair"', page)), page.count('"gains":[')
+        assert 10 < details < 900
+        assert "their passages are in <code>passages.jsonl</code>" in page
+        assert 0 < with_gains < details or max_bytes < 7_000_000
+    assert "their passages are in" not in render_report(replace(report, passages_file=""), 2_500_000)
+
+
+def test_a_page_of_queries_is_not_larger_than_its_limit_and_has_each_source_once() -> None:
+    queries = [make_query(number, "A sentence & more. " * 2000) for number in range(20)]
+    texts = {f"d {HOSTILE} {number}": f"The source of {number}. " * 1000 for number in range(19)}
+    page = render_queries(queries, texts, {}, [], 900_000)
+    assert len(page.encode()) <= 900_000
+    shown = page.count('<section class="pair"')
+    assert 2 < shown < 19
+    assert f"{20 - shown} queries are left out" in page
+    same = [ReportQuery(f"q{i}", q.text, queries[0].sources, queries[0].passages) for i, q in enumerate(queries)]
+    page = render_queries(same[:9], texts, {}, [])
+    assert (page.count('<section class="pair"'), page.count("<h3><bdi")) == (9, 10)
+
+
+def test_no_more_pairs_than_a_browser_can_bear_are_in_the_table() -> None:
+    text = {"a": ReportText("a", "A text.")}
+    page = render_report(Report("Many", text, text, (ReportPair("a", "a", 0.1, "no sign"),) * 2100, None))
+    assert page.count("<tr data-number") == 2000
+    assert "100 more pairs" in page
+    assert "1,000 pairs without a link" in page
+
+
+def test_an_empty_report_and_an_empty_text_have_a_page() -> None:
+    assert "0 pairs were compared" in render_report(Report("None", {}, {}, (), None))
+    empty = {"e": ReportText("e", "")}
+    page = render_report(Report("Empty", empty, empty, (ReportPair("e", "e", None, "unclear"),), 0.5))
+    assert "No passage was located." in page
+
+
+def test_long_passages_are_shortened_in_the_table_only() -> None:
+    words = {"a": ReportText("a", "lorem ipsum dolor " * 2000)}
+    passage = Evidence(Passage(0, 36_000, 0, 36_000), 1.0, 1.0)
+    page = render_report(Report("Long", words, words, (ReportPair("a", "a", 1.0, "likely", (passage,)),), 0.5))
+    assert page.count("[30,000 characters are left out here]") == 2
+    assert page.count("lorem") == 2000 + 666
+
+
+def test_a_notebook_shows_text_as_text() -> None:
+    shown = render_summary(make_small_report())
+    assert HOSTILE not in shown
+    assert not {tag for tag, _ in Page(shown).tags} & {"script", "style", "img", "a"}
+    assert "likely" in shown
+
+
+def test_each_passage_has_a_plain_sentence() -> None:
+    page = html.unescape(render_report(make_small_report())).replace("\n", " ")
+    verbatim = "25 % of its 8 words are word for word those of the source; "
+    assert f"{verbatim}the source makes it 1.20 nats per token easier to predict." in page
+    assert "word similarity 0.50. The passage is part of a quotation and does not count." in page
+    assert (
+        "The passage is part of a list of references and counts: a decision by alignment leaves out quotations" in page
+    )
+    assert "It counts less: 5 of 9 share it." in page
+    without_gain = describe_passage(PASSAGES[0]._replace(gain=0.01), 8)
+    assert without_gain.endswith("the source makes it no easier to predict (0.01 nats per token).")
+
+
+def test_texts_compared_with_each_other_are_no_sources() -> None:
+    texts = {name: ReportText(name, f"The text of {name}. " * 20) for name in "ab"}
+    passage = Evidence(Passage(0, 100, 0, 100), 0.9, 0.9)
+    page = render_report(
+        Report("Among", texts, texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5, among=True)
+    )
+    assert sorted(Page(page).texts.values()) == [texts["a"].text, texts["b"].text]
+    assert "Other text" in page
+    assert not re.search(r">\s*(Suspicious|Source)\s*<", page)
+
+
+@given(TEXTS.map(lambda text: text * 300))
+def test_blocks_are_the_whole_text_and_none_is_long(text: str) -> None:
+    blocks = split_blocks(text)
+    assert "".join(text[a:b] for a, b in blocks) == text
+    assert all((a < b and b - a <= 2 * SPACE_CUT_CHARACTERS + 1) or not text[a:b].strip() for a, b in blocks)
+
+
+@given(TEXTS)
+def test_offsets_count_as_utf_16_does(text: str) -> None:
+    shown = clean_text(text)
+    assert len(shown) == len(text)
+    to_units = make_offset_map(shown)
+    expected = [len(shown[:i].encode("utf-16-le")) // 2 for i in range(len(shown) + 1)]
+    assert [to_units(i) for i in range(len(shown) + 1)] == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted).map(tuple), max_size=5))
+def test_a_character_belongs_to_the_first_passage_that_contains_it(spans: list[tuple[int, int]]) -> None:
+    stretches = assign_owners(30, spans)
+    owners = [next((i for i, (a, b) in enumerate(spans) if a <= at < b), None) for at in range(30)]
+    text = "".join(chr(97 + i % 26) for i in range(30))
+    pieces = [piece for block in ((0, 7), (7, 30)) for piece in cut_block(text, block, stretches)]
+    assert "".join(piece.text for piece in pieces) == text
+    assert [piece.owner for piece in pieces for _ in piece.text] == owners
+    assert [piece.start for piece in pieces if piece.start is not None] == [begin for begin, _, _ in stretches]
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 6), st.floats(-3, 3)), max_size=9))
+def test_sentences_are_coloured_by_the_mean_of_their_tokens(text: str, tokens: list[tuple[int, int, float]]) -> None:
+    view = TextView(1, "a", text)
+    spans = tuple((min(a, len(text)), min(a + n, len(text))) for a, n, _ in tokens)
+    graded = view.grade_sentences(TokenGains(spans, tuple(gain for *_, gain in tokens)))
+    for begin, end, level in graded:
+        (sentence,) = [(a, b) for a, b in view.sentences if a <= begin <= end <= b]
+        inside = [gain for (a, b), (*_, gain) in zip(spans, tokens) if sentence[0] <= a < sentence[1] and a < b]
+        edges = LEVEL_EDGES["sentence"]
+        assert all(sum(inside) / len(inside) >= edge - 1e-9 for edge in edges[:level])
+        assert all(sum(inside) / len(inside) < edge + 1e-9 for edge in edges[level:])
+    assert "".join(piece.text for piece in cut_block(view.text, (0, len(text)), graded)) == view.text
+    assert describe_levels("token") == ["< −1.5", "< −0.5", "about 0", "≥ 0.5", "≥ 1", "≥ 2", "≥ 3", "≥ 5"]
+
+
+@given(st.lists(st.floats(-3, 3), min_size=2, max_size=50), st.floats(-3, 3))
+def test_the_histogram_counts_every_score_on_its_side_of_the_threshold(scores: list[float], threshold: float) -> None:
+    histogram = make_histogram(scores, threshold)
+    assert histogram is not None
+    assert sum(bar.pairs for bar in histogram.bars) == len(scores)
+    above = sum(bar.pairs for bar in histogram.bars if bar.above)
+    assert abs(above - sum(score >= threshold for score in scores)) <= sum(abs(s - threshold) < 1e-6 for s in scores)
+    assert all(bar.left >= -1e-6 and bar.left + bar.width <= 1 + 1e-6 and 0 < bar.height <= 1 for bar in histogram.bars)
+    assert histogram.threshold is not None
+    assert -1e-6 <= histogram.threshold <= 1 + 1e-6
+
+
+def test_equal_scores_have_a_histogram_and_a_single_one_has_none() -> None:
+    assert make_histogram([0.5], 0.3) is None
+    assert make_histogram([0.5, 0.5], None) is not None
+    assert make_histogram([0.0, 5e-324], 0.0) is not None
+
+
+def test_the_gain_profile_is_the_mean_of_each_part_with_gaps_where_nothing_was_measured() -> None:
+    assert draw_gains(TokenGains((), ()), 10) is None
+    gains = TokenGains(tuple((i, i + 1) for i in range(320)), tuple(np.repeat([2.0, -2.0], 160).tolist()))
+    profile = draw_gains(gains, 320)
+    assert profile is not None
+    assert (profile.low, profile.high, profile.zero) == (-2.0, 2.0, 50.0)
+    (area,) = profile.areas
+    assert [float(point.split(",")[1]) for point in area.points.split()[2:-2]] == [0.0] * 80 + [100.0] * 80
+    begins = [10 * i + 20 * (i > 50) for i in range(101)]  # a long token is no gap
+    for spans, length, areas in (
+        (tuple((i, i + 1) for i in (*range(10, 60), *range(100, 140))), 200, [(44, 300), (500, 700)]),
+        (tuple(zip(begins, begins[1:])), begins[-1], [(0, 1000)]),
+    ):
+        profile = draw_gains(TokenGains(spans, (1.0,) * len(spans)), length)
+        assert profile is not None
+        assert [(area.begin, area.end) for area in profile.areas] == areas
+
+
+def test_the_map_shows_shares_of_both_texts() -> None:
+    pair = ReportPair("a", "b", 1.0, "likely", (Evidence(Passage(10, 10, 100, 50), 1.0, 1.0),))
+    assert [tuple(band) for band in map_passages(pair, 100, 200)] == [(100.0, 200.0, 500.0, 750.0)]
+
+
+def test_the_matrix_has_the_best_texts_first() -> None:
+    views = [TextView(i, str(i), "") for i in range(100)]
+    assert make_matrix([(views[0], views[1], 1)]) is None
+    matrix = make_matrix([(views[5], views[6], 1), (views[0], views[6], 2), (views[5], views[7], 4)])
+    assert matrix is not None
+    assert (matrix.rows, matrix.columns) == ((views[5], views[0]), (views[6], views[7]))
+    assert matrix.cells == {(views[5], views[6]): 1, (views[0], views[6]): 2, (views[5], views[7]): 4}
+    assert matrix.is_complete
+    large = make_matrix([(view, view, i) for i, view in enumerate(views, 1)])
+    assert large is not None
+    assert (len(large.rows), large.is_complete) == (40, False)
