@@ -574,11 +574,6 @@ class Profile(Table):
         settings: MethodSettings = getattr(self, self.need_decide().method.replace("-", "_"))
         return settings
 
-    def replace_method_settings(self, settings: MethodSettings, **decide: Any) -> "Profile":
-        """Return the profile with another table of its method, and other fields of ``[decide]``."""
-        own = self.need_decide()
-        return self.model_copy(update={own.method.replace("-", "_"): settings, "decide": own.model_copy(update=decide)})
-
     def need_decide(self) -> Decide:
         """Return the table ``[decide]``, or raise UserError."""
         if self.decide is None:
