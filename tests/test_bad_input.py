@@ -44,7 +44,6 @@ def lines(*records: object) -> str:
 DOCUMENTS = [{"doc_id": f"d/{i}", "default_text": f"Document {i}. {TEXT}"} for i in range(1, 5)]
 QUERIES = [{"qid": f"q{i}", "query": f"Query {i}. {TEXT}"} for i in range(1, 4)]
 RETRIEVAL = {"corpus.jsonl": lines(*DOCUMENTS), "queries.jsonl": lines(*QUERIES)}
-BLANKS = gzip.compress(b" " * ((10 << 20) - 1) + b"\n")
 ESCAPE = "\x1b]0;owned\x07"
 
 
