@@ -514,6 +514,11 @@ class RetrievalSettings(Table):
             raise ValueError("the table [retrieval.dense] is missing, which only routes of BM25 do not need")
         return self
 
+    @property
+    def aggregate(self) -> Aggregate:
+        """Return the aggregation with its parameter."""
+        return Aggregate(self.aggregation, self.q if self.w is None else self.w)
+
     def need_dense(self) -> DenseSettings:
         """Return the settings of the dense routes, or raise UserError."""
         if self.dense is None:

@@ -59,7 +59,6 @@ from pan_scdg.retrieval.candidates import (
 )
 from pan_scdg.retrieval.dense import EncodeTask, open_encoder, release_encoders
 from pan_scdg.retrieval.index import build_indexes, check_index, describe_index
-from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.sequences import Offsets
 
 RUN = "run.txt.gz"
@@ -294,7 +293,7 @@ def _format_scores(
     query_id: str, stage: FirstStage, result: RankedQuery, scores: ScoreFile, settings: RetrievalSettings
 ) -> Iterator[str]:
     """Yield a JSON line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
-    aggregate = choose_aggregate(settings)
+    aggregate = settings.aggregate
     ranks = {name: {r.doc_id: i for i, r in enumerate(ranking, 1)} for name, ranking in stage.routes.items()}
     coarse = {c.doc_id: (rank, c.score) for rank, c in enumerate(stage.candidates, 1)}
     for position, (doc_id, final) in enumerate(result.ranking, 1):
@@ -311,7 +310,7 @@ def _format_scores(
         if final is not None:
             line = {k: v for k, v in scores[query_id, doc_id].items() if k not in (*CANDIDATE_KEY, "cosines")}
             record |= {name: round(value, SCORE_DECIMALS) for name, value in line.items()}
-            if aggregate is not None and aggregate.entry.joint:
+            if aggregate.entry.joint:
                 record[aggregate.field] = round(result.gains[doc_id], SCORE_DECIMALS)
             if doc_id in result.matches:
                 record["match"] = round(result.matches[doc_id], SCORE_DECIMALS)

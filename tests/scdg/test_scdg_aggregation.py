@@ -17,7 +17,6 @@ from pan_scdg.scdg.aggregation import (
     Aggregate,
     average,
     average_top_q,
-    choose_aggregate,
     compute_shares,
     compute_statistics,
     count_kept_tokens,
@@ -68,14 +67,14 @@ def test_stored_aggregates_are_those_of_the_registry_and_the_wanted_ones() -> No
 
 
 def test_aggregation_of_a_profile() -> None:
-    assert choose_aggregate(GainSettings(limit=512)) is None
-    assert choose_aggregate(GainSettings(limit=512, q=5.0)) == Aggregate("top", 5.0)
-    assert choose_aggregate(GainSettings(limit=512, aggregation="window")) is None
-    assert choose_aggregate(GainSettings(limit=512, aggregation="window", w=96)) == Aggregate("window", 96)
+    assert GainSettings(limit=512).aggregate == Aggregate("top", 100.0), "not chosen: the average"
+    assert GainSettings(limit=512, q=5.0).aggregate == Aggregate("top", 5.0)
+    assert GainSettings(limit=512, aggregation="window").aggregate == Aggregate("top", 100.0)
+    assert GainSettings(limit=512, aggregation="window", w=96).aggregate == Aggregate("window", 96)
     dense = DenseSettings(model="e")
-    assert choose_aggregate(RetrievalSettings(dense=dense)) == Aggregate("top", 2.0)
+    assert RetrievalSettings(dense=dense).aggregate == Aggregate("top", 2.0)
     for kind in ("window-median", "share"):
-        assert choose_aggregate(RetrievalSettings(dense=dense, aggregation=kind, w=64)) == Aggregate(kind, 64)
+        assert RetrievalSettings(dense=dense, aggregation=kind, w=64).aggregate == Aggregate(kind, 64)
 
 
 @pytest.mark.parametrize("name", ["share", "none", "window_median"])
