@@ -1,4 +1,4 @@
-"""Hash files and texts with SHA-256, for store keys and fingerprints."""
+"""Hash files and texts with SHA-256, for inputs and fingerprints."""
 
 import hashlib
 from pathlib import Path

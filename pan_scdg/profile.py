@@ -539,6 +539,11 @@ class RetrievalSettings(Table):
             raise ValueError("the table [retrieval.dense] is missing, which only routes of BM25 do not need")
         return self
 
+    @property
+    def aggregate(self) -> Aggregate:
+        """Return the aggregation with its parameter."""
+        return Aggregate(self.aggregation, self.q if self.w is None else self.w)
+
     def need_dense(self) -> DenseSettings:
         """Return the settings of the dense routes, or raise UserError."""
         if self.dense is None:
@@ -598,11 +603,6 @@ class Profile(Table):
         """Return the table of the method that decides pairs, or raise UserError."""
         settings: MethodSettings = getattr(self, self.need_decide().method.replace("-", "_"))
         return settings
-
-    def replace_method_settings(self, settings: MethodSettings, **decide: Any) -> "Profile":
-        """Return the profile with another table of its method, and other fields of ``[decide]``."""
-        own = self.need_decide()
-        return self.model_copy(update={own.method.replace("-", "_"): settings, "decide": own.model_copy(update=decide)})
 
     def need_decide(self) -> Decide:
         """Return the table ``[decide]``, or raise UserError."""

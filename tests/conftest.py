@@ -77,7 +77,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_metadata() -> Iterator[None]:
-    """Switch off the tracker, which occupies a core for a second, unless a test asks for it."""
+    """Write no ``ir-metadata.yml`` unless a test asks for it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAN_SCDG_METADATA", "0")
         yield

@@ -44,7 +44,6 @@ def lines(*records: object) -> str:
 DOCUMENTS = [{"doc_id": f"d/{i}", "default_text": f"Document {i}. {TEXT}"} for i in range(1, 5)]
 QUERIES = [{"qid": f"q{i}", "query": f"Query {i}. {TEXT}"} for i in range(1, 4)]
 RETRIEVAL = {"corpus.jsonl": lines(*DOCUMENTS), "queries.jsonl": lines(*QUERIES)}
-BLANKS = gzip.compress(b" " * ((10 << 20) - 1) + b"\n")
 ESCAPE = "\x1b]0;owned\x07"
 
 
@@ -513,7 +512,7 @@ def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
     ("change", "says"),
     [
         (('name = "small"', 'name = "small'), r":2: not valid TOML: .*; correct the profile"),
-        (("depth = 10", "deep = 10"), ": retrieval.deep: .*; correct the profile"),
+        (("scored = 6", "deep = 10"), ": retrieval.deep: .*; correct the profile"),
         (("limit = 512", 'limit = "many"'), ": gains.limit: .*; correct the profile"),
         (
             ("limit = 512", "limit = 5000"),
@@ -526,8 +525,8 @@ def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
         (("threshold = 0.5", "threshold = 1e300"), ": decide.threshold: .* not exceed .*; correct the profile"),
         (("considered = 8", f"considered = {10**30}"), ": retrieval.windows.considered: .* not exceed .*"),
         (("limit = 512", f"limit = {'9' * 5000}"), r":\d+: not valid TOML: .*; correct the profile"),
-        (("depth = 10", f"depth = {'[' * 20_000}"), r":\d+: not valid TOML: .*nested.*; correct the profile"),
-        (("depth = 10", f"depth = 10  # {'x' * 100_000}"), ": larger than 65536 bytes; give a profile"),
+        (("scored = 6", f"scored = {'[' * 20_000}"), r":\d+: not valid TOML: .*nested.*; correct the profile"),
+        (("scored = 6", f"scored = 6  # {'x' * 100_000}"), ": larger than 65536 bytes; give a profile"),
     ],
     ids=lambda value: value[1][:30] if isinstance(value, tuple) else "",
 )

@@ -25,7 +25,6 @@ from pan_scdg.models import encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
 from pan_scdg.profile import Passages, Profile, RetrievalSettings, parse_profile
-from pan_scdg.scdg.aggregation import choose_aggregate
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "pan26-retrieval"
 SMALL = Path(__file__).parent / "profiles" / "small.toml"
@@ -393,8 +392,7 @@ def test_a_ranking_is_that_of_run_on_the_same_candidates(tmp_path: Path) -> None
         ranking = scorer.rank(query.text, texts)
     assert [ranked.doc_id for ranked in ranking] == [record["document"] for record in records]
     assert [ranked.score for ranked in ranking] == pytest.approx([record["final"] for record in records], abs=1e-6)
-    aggregate = choose_aggregate(offline.need_retrieval())
-    assert aggregate is not None
+    aggregate = offline.need_retrieval().aggregate
     gains = [record[aggregate.field] for record in records]
     assert gains != sorted(gains, reverse=True), "the match of sentences counts"
 

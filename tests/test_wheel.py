@@ -65,7 +65,7 @@ def test_the_script_and_the_module_are_the_command_line(call: Call) -> None:
 def test_the_demo_runs_on_the_bundled_model_and_examples(call: Call) -> None:
     done = call("pan-scdg", "demo", "--device", "cpu", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("One verdict explained: ")
+    assert done.stdout.startswith("One decision explained: ")
     assert "nDCG@10" in done.stdout
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pan_scdg.errors import need_packages
 from pan_scdg.logs import show_logs
 
 if TYPE_CHECKING:
@@ -63,6 +64,15 @@ def parse_address(_context: click.Context, _parameter: click.Parameter, value: s
     """Return the address of a Ray cluster, or raise BadParameter."""
     if value is not None and value not in ("local", "auto") and not re.fullmatch(r"[\w.-]+:\d{1,5}", value):
         raise click.BadParameter(f"{value[:80]!r} is not local, auto or HOST:PORT")
+    if value not in (None, "local"):
+        need_packages("cluster", "ray")
+    return value
+
+
+def check_workers(_context: click.Context, _parameter: click.Parameter, value: int | None) -> int | None:
+    """Return the number of processes; raise UserError if several need a package that is not installed."""
+    if (value or 1) > 1:
+        need_packages("cluster", "ray")
     return value
 
 
@@ -70,6 +80,7 @@ workers_option = click.option(
     "--workers",
     type=click.IntRange(1),
     metavar="N",
+    callback=check_workers,
     help="Number of processes on each machine. Several need the extra `cluster`.  [default: one for each GPU]",
 )
 cluster_option = click.option(

@@ -55,7 +55,7 @@ class Plagdet(NamedTuple):
 def compute_plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagdet:
     """Compare detections with the truth; equal passages count once.
 
-    Offsets and lengths are those that `read_spans` allows: not negative, at most `spans.FURTHEST`, and some characters.
+    Offsets and lengths are those that `read_spans` allows: not negative, at most `MAX_OFFSET`, and some characters.
     """
     cases, reports = sort_spans(truth), sort_spans(detections)
     recalled, precise = measure_coverage(cases, reports), measure_coverage(reports, cases)

@@ -129,6 +129,24 @@ def open_workers(
         yield _RayWorkers(make_worker, devices, stack)
 
 
+def open_same_models(kind: type[Any], arguments: tuple[Any, ...], models: dict[str, Any]) -> Any:
+    """Return what makes the workers of a job, opened in another process, perhaps on another machine.
+
+    Args:
+        kind: its class.
+        arguments: of the class.
+        models: what its method ``identify`` returned in the process that takes the results.
+
+    Raises:
+        UserError: the models here are others, or compute in another type.
+    """
+    opened = kind(*arguments)
+    if different := sorted(name for name, one in opened.identify().items() if one != models[name]):
+        what = f"{socket.gethostname()} has another {different[0].replace('_', ' ')}, or computes in another type"
+        raise UserError(what, "install the same model on all machines")
+    return opened
+
+
 class _Actor:
     """The process of a device.
 

@@ -26,7 +26,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import Query
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked, Ranking
-from pan_scdg.scdg.aggregation import Aggregate, Floats, choose_aggregate, list_stored
+from pan_scdg.scdg.aggregation import Aggregate, Floats, list_stored
 from pan_scdg.scdg.decision import rerank, scale_min_max
 from pan_scdg.scdg.gains import combine_passes
 from pan_scdg.scdg.sequences import (
@@ -211,9 +211,7 @@ def make_line(
 ) -> dict[str, Any]:
     """Return the fields of a scored candidate from its log-probabilities without and with the source."""
     gains = combine_passes((target.token_ids, target.token_ids), alone, score.log_probs)
-    own = choose_aggregate(settings)
-    wanted = list_stored("candidates", [Aggregate("top", settings.q), *([own] if own else [])])
-    statistics = gains.summarise(wanted)
+    statistics = gains.summarise(list_stored("candidates", [Aggregate("top", settings.q), settings.aggregate]))
     line: dict[str, Any] = {
         "tokens": statistics.tokens,
         "mean": statistics.mean,
@@ -232,16 +230,15 @@ def make_line(
 
 def compares_gains(settings: RetrievalSettings) -> bool:
     """Return True if the aggregation compares the gains of all candidates of a query."""
-    aggregate = choose_aggregate(settings)
-    return aggregate is not None and aggregate.entry.joint
+    return settings.aggregate.entry.joint
 
 
 def aggregate_gains(
     doc_ids: Sequence[str], read_line: Callable[[str], Mapping[str, Any]], settings: RetrievalSettings
 ) -> dict[str, float]:
     """Return the score of each scored candidate of a query: its aggregated gain, or its share of the query."""
-    aggregate = choose_aggregate(settings)
-    if not doc_ids or aggregate is None:
+    aggregate = settings.aggregate
+    if not doc_ids:
         return {}
     if not aggregate.entry.joint:
         return {doc_id: read_line(doc_id)[aggregate.field] for doc_id in doc_ids}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.cluster import Devices, open_workers
+from pan_scdg.jobs.cluster import Devices, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import RunOptions, describe_job, take_first
@@ -59,7 +59,6 @@ from pan_scdg.retrieval.candidates import (
 )
 from pan_scdg.retrieval.dense import EncodeTask, open_encoder, release_encoders
 from pan_scdg.retrieval.index import build_indexes, check_index, describe_index
-from pan_scdg.scdg.aggregation import choose_aggregate
 from pan_scdg.scdg.sequences import Offsets
 
 RUN = "run.txt.gz"
@@ -107,8 +106,8 @@ class RetrievalWorkers:
             self.models["encoder"] = self.encoder = find_encoder(self.settings.need_dense().model)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what finds the models in another process."""
-        return _open_workers, (self._arguments, self.identify())
+        """Return what finds the same models in another process."""
+        return open_same_models, (type(self), self._arguments, self.identify())
 
     def __call__(self) -> Callable[[Any], Any]:
         """Return the function that computes a task: the vectors of texts, or the scores of a source."""
@@ -146,18 +145,6 @@ class RetrievalWorkers:
             dtype = choose_encoder_dtype(self._device)
             fields["encoder"] = {"weights": fingerprint_folder(self.encoder.folder), "dtype": dtype}
         return fields
-
-
-def _open_workers(arguments: tuple[Any, ...], models: Mapping[str, Any]) -> RetrievalWorkers:
-    """Find the models in another process, perhaps on another machine.
-
-    Raises:
-        UserError: they are other ones there.
-    """
-    workers = RetrievalWorkers(*arguments)
-    if workers.identify() != models:
-        raise UserError("a machine of the cluster has other models", "install the same models on all machines")
-    return workers
 
 
 def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
@@ -306,7 +293,7 @@ def _format_scores(
     query_id: str, stage: FirstStage, result: RankedQuery, scores: ScoreFile, settings: RetrievalSettings
 ) -> Iterator[str]:
     """Yield a JSON line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
-    aggregate = choose_aggregate(settings)
+    aggregate = settings.aggregate
     ranks = {name: {r.doc_id: i for i, r in enumerate(ranking, 1)} for name, ranking in stage.routes.items()}
     coarse = {c.doc_id: (rank, c.score) for rank, c in enumerate(stage.candidates, 1)}
     for position, (doc_id, final) in enumerate(result.ranking, 1):
@@ -323,7 +310,7 @@ def _format_scores(
         if final is not None:
             line = {k: v for k, v in scores[query_id, doc_id].items() if k not in (*CANDIDATE_KEY, "cosines")}
             record |= {name: round(value, SCORE_DECIMALS) for name, value in line.items()}
-            if aggregate is not None and aggregate.entry.joint:
+            if aggregate.entry.joint:
                 record[aggregate.field] = round(result.gains[doc_id], SCORE_DECIMALS)
             if doc_id in result.matches:
                 record["match"] = round(result.matches[doc_id], SCORE_DECIMALS)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.passages import Evidence
-from pan_scdg.errors import UserError
+from pan_scdg.jobs.cluster import open_same_models
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import Method, MethodOptions, open_method
@@ -47,15 +47,24 @@ class PairWorker:
         profile: has a table ``[decide]``.
         options: of the method.
         statistics: of all sources of the input, for the method ``bm25``.
+        explains: the language model measures the gains of passages.
     """
 
-    def __init__(self, profile: Profile, options: MethodOptions, statistics: Statistics | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        options: MethodOptions,
+        statistics: Statistics | None = None,
+        explains: bool = False,
+    ) -> None:
+        self.explains = explains
         self.profile, self.options, self.statistics = profile, options, statistics
         self.method: Method = open_method(profile, options, statistics)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what opens the method in another process."""
-        return _open_worker, (self.profile, self.options, self.statistics, self.method.identify())
+        """Return what opens the method in another process, with the same models."""
+        arguments = (self.profile, self.options, self.statistics, self.explains)
+        return open_same_models, (PairWorker, arguments, self.identify())
 
     def __call__(self) -> Callable[[PairTask], Any]:
         """Return the function that computes a task."""
@@ -95,32 +104,15 @@ class PairWorker:
         options = self.options
         return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
 
-    def list_models(self, explains: bool = False) -> dict[str, FoundModel]:
+    def list_models(self) -> dict[str, FoundModel]:
         """Return the models that the result depends on, by their names in the job; see `identify`."""
         locator = self.locator if self.profile.passages is not None else None
         found = {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
-        return {**found, **({"language_model": self.model.found} if explains else {})}
+        return {**found, **({"language_model": self.model.found} if self.explains else {})}
 
-    def identify(self, explains: bool) -> dict[str, Any]:
-        """Return the fields of ``job.json`` about the models; with ``explains`` also the one that measures gains."""
+    def identify(self) -> dict[str, Any]:
+        """Return the fields of ``job.json`` about the models."""
         fields, locator = self.method.identify(), self.locator if self.profile.passages is not None else None
         if isinstance(locator, PassageLocator):
             fields |= locator.identify()
-        return {**fields, **({"language_model": self.model.identify()} if explains else {})}
-
-
-def _open_worker(
-    profile: Profile, options: MethodOptions, statistics: Statistics | None, identity: dict[str, Any]
-) -> PairWorker:
-    """Open the method in another process, perhaps on another machine.
-
-    Raises:
-        UserError: it computes with another model or another dtype there.
-    """
-    worker = PairWorker(profile, options, statistics)
-    if worker.method.identify() != identity:
-        raise UserError(
-            "a machine of the cluster has another model, or computes in another dtype",
-            "install the same model on machines with the same kind of device",
-        )
-    return worker
+        return {**fields, **({"language_model": self.model.identify()} if self.explains else {})}

@@ -7,7 +7,7 @@ add an aggregation, write its function and add an entry. All scores are in nats 
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -218,33 +218,6 @@ class Aggregate(NamedTuple):
     def compute(self, gains: Floats) -> Any:
         """Return the result of `Aggregation.compute` for this parameter."""
         return self.entry.compute(gains, self.parameter if self.entry.parameter == "q" else int(self.parameter))
-
-
-class AggregationSettings(Protocol):
-    """The fields of a profile's table that choose an aggregation."""
-
-    @property
-    def aggregation(self) -> str:
-        """Return the name of the entry in `AGGREGATIONS`."""
-        ...
-
-    @property
-    def q(self) -> float | None:
-        """Return the parameter in percent."""
-        ...
-
-    @property
-    def w(self) -> int | None:
-        """Return the parameter in tokens."""
-        ...
-
-
-def choose_aggregate(settings: AggregationSettings) -> Aggregate | None:
-    """Return the aggregation of a profile's table, None if its parameter has not been chosen."""
-    if AGGREGATIONS[settings.aggregation].parameter is None:
-        return Aggregate(settings.aggregation, 0.0)
-    parameter = settings.q if AGGREGATIONS[settings.aggregation].parameter == "q" else settings.w
-    return None if parameter is None else Aggregate(settings.aggregation, parameter)
 
 
 def list_stored(job: Literal["pairs", "candidates"], more: Iterable[Aggregate] = ()) -> tuple[Aggregate, ...]:

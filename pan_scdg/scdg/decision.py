@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.scdg.aggregation import Floats
 
-MOST_PAIRS = 2**24
+MAX_PAIRS = 2**24
 
 
 class Choice(NamedTuple):
@@ -81,8 +81,8 @@ def _find_best(
 
 
 def _check_scores(scores_by: Mapping[float, Floats], truth: npt.NDArray[np.bool_]) -> None:
-    if not scores_by or truth.ndim != 1 or len(truth) > MOST_PAIRS:
-        raise ValueError(f"needs one parameter or more and at most {MOST_PAIRS} labels in one dimension")
+    if not scores_by or truth.ndim != 1 or len(truth) > MAX_PAIRS:
+        raise ValueError(f"needs one parameter or more and at most {MAX_PAIRS} labels in one dimension")
     for parameter, scores in scores_by.items():
         if np.shape(scores) != truth.shape or not np.isfinite(scores).all():
             raise ValueError(f"the scores of {parameter:g} are not {len(truth)} finite numbers")

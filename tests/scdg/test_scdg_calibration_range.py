@@ -1,3 +1,5 @@
+"""The range of a calibration: what is measured, and what lies outside."""
+
 from collections.abc import Callable
 from typing import Any
 
@@ -154,12 +156,6 @@ def test_many_negatives_are_thinned_evenly() -> None:
 
 
 def test_share_of_negatives_by_hand() -> None:
-    assert [compute_share_at_least((0.1, 0.2, 0.3), s) for s in (0.0, 0.1, 0.15, 0.2, 0.3, 0.31)] == [
-        1,
-        1,
-        0.6667,
-        0.6667,
-        0.3333,
-        0,
-    ]
+    shares = [compute_share_at_least((0.1, 0.2, 0.3), score) for score in (0.0, 0.1, 0.15, 0.2, 0.3, 0.31)]
+    assert shares == [1, 1, 0.6667, 0.6667, 0.3333, 0]
     assert compute_share_at_least((0.1235,), 0.12346) == 1, "compared as they were rounded"

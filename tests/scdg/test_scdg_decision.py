@@ -1,3 +1,5 @@
+"""The choice of a threshold, by hand and restated in fractions."""
+
 from fractions import Fraction
 
 import numpy as np
@@ -13,50 +15,29 @@ def labels(text: str) -> np.ndarray:
     return np.array([c == "+" for c in text])
 
 
-def test_separable_scores_take_the_lowest_positive_score() -> None:
-    assert choose_threshold({2: np.array([0.9, 0.4, 0.1, 0.3])}, labels("++--")) == Choice(2.0, 0.4, 1.0, 1.0)
+@pytest.mark.parametrize(
+    ("scores_by", "truth", "choice"),
+    [
+        ({2: [0.9, 0.4, 0.1, 0.3]}, "++--", (2.0, 0.4, 1.0, 1.0)),
+        # thresholds .9 .8 .7 .6: TP 1 1 2 2, FP 0 1 1 2, so F1 2/3, 1/2, 4/5, 2/3
+        ({5: [0.9, 0.8, 0.7, 0.6]}, "+-+-", (5.0, 0.7, 0.8, 0.75)),
+        # equal F1, decided by accuracy: one of 2 with no false one (4 of 5 right), or both with two false ones
+        ({1: [9.0, 1.0, 0.0, 2.0, 3.0], 50: [5.0, 4.0, 9.0, 8.0, 1.0]}, "++---", (1.0, 9.0, 2 / 3, 0.8)),
+        ({1: [4.0, 1.0, 3.0, 2.0, 0.5]}, "++---", (1.0, 4.0, 2 / 3, 0.8)),
+        ({1: [2.0, 1.0], 10: [7.0, 6.0], 2: [2.0, 1.0]}, "+-", (10.0, 7.0, 1.0, 1.0)),
+        ({1: [1.0, 1.0, 0.0]}, "++-", (1.0, 1.0, 1.0, 1.0)),
+        ({1: [1.0, 1.0, 1.0]}, "+--", (1.0, 1.0, 0.5, 1 / 3)),
+    ],
+)
+def test_choices_by_hand(scores_by: dict[float, list[float]], truth: str, choice: tuple[float, ...]) -> None:
+    found = choose_threshold({q: np.array(scores) for q, scores in scores_by.items()}, labels(truth))
+    assert found == Choice(*choice)
 
 
-def test_f1_by_hand() -> None:
-    """Thresholds .9 .8 .7 .6: TP 1 1 2 2, FP 0 1 1 2, so F1 2/3, 1/2, 4/5, 2/3."""
-    assert choose_threshold({5: np.array([0.9, 0.8, 0.7, 0.6])}, labels("+-+-")) == Choice(5.0, 0.7, 0.8, 0.75)
-
-
-def test_equal_f1_is_decided_by_accuracy() -> None:
-    few = np.array([9.0, 1.0, 0.0, 2.0, 3.0])  # + at 9 alone: F1 = 2/3 with 1 of 2 found, 4 of 5 right
-    many = np.array([5.0, 4.0, 9.0, 8.0, 1.0])  # both + found with two false ones: F1 = 4/6, 3 of 5 right
-    truth = labels("++---")
-    assert choose_threshold({1: few, 50: many}, truth) == Choice(1.0, 9.0, 2 / 3, 0.8)
-
-
-def test_equal_accuracy_is_decided_by_larger_q() -> None:
-    scores = np.array([2.0, 1.0])
-    assert choose_threshold({1: scores, 10: scores + 5, 2: scores}, labels("+-")) == Choice(10.0, 7.0, 1.0, 1.0)
-
-
-def test_equal_f1_of_two_thresholds_of_one_q() -> None:
-    """At 4 one hit alone (F1 2/3, 4 of 5 right), at 1 both and two false ones (F1 4/6, 3 of 5 right)."""
-    assert choose_threshold({1: np.array([4.0, 1.0, 3.0, 2.0, 0.5])}, labels("++---")) == Choice(1.0, 4.0, 2 / 3, 0.8)
-
-
-def test_a_score_equal_to_the_threshold_is_positive() -> None:
-    found = choose_threshold({1: np.array([1.0, 1.0, 0.0])}, labels("++-"))
-    assert found == Choice(1.0, 1.0, 1.0, 1.0)
-
-
-def test_equal_scores_are_decided_together() -> None:
-    assert choose_threshold({1: np.array([1.0, 1.0, 1.0])}, labels("+--")) == Choice(1.0, 1.0, 0.5, 1 / 3)
-
-
-@pytest.mark.parametrize(("text", "missing"), [("++", "negative"), ("--", "positive")])
+@pytest.mark.parametrize(("text", "missing"), [("++", "negative"), ("--", "positive"), ("", "positive")])
 def test_one_class_alone_is_an_error(text: str, missing: str) -> None:
     with pytest.raises(UserError, match=f"no {missing} pair"):
-        choose_threshold({1: np.array([1.0, 2.0])}, labels(text))
-
-
-def test_no_pairs_are_an_error() -> None:
-    with pytest.raises(UserError, match="no positive pair"):
-        choose_threshold({1: np.array([])}, labels(""))
+        choose_threshold({1: np.arange(float(len(text)))}, labels(text))
 
 
 @pytest.mark.parametrize("scores", [{}, {1: np.array([1.0])}, {1: np.array([1.0, np.nan])}])
@@ -118,7 +99,7 @@ def test_a_limit_on_false_positives_against_every_threshold(pairs: list[tuple[in
     f1 = {t: 2 * np.sum((scores >= t) & labels) / (np.sum(scores >= t) + np.sum(labels)) for t in rates}
     allowed = [t for t in rates if rates[t] <= limit + 1e-12]
     if not allowed:
-        with pytest.raises(UserError, match="most_false_positives"):
+        with pytest.raises(UserError, match="max_false_positives"):
             choose_threshold({2.0: scores}, labels, limit)
         return
     assert choose_threshold({2.0: scores}, labels, limit).f1 == pytest.approx(max(f1[t] for t in allowed))

@@ -1,3 +1,5 @@
+"""Reranking: a permutation by normalised scores, ties by document id."""
+
 import math
 
 import numpy as np

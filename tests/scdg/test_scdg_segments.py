@@ -1,3 +1,5 @@
+"""Segments of over-long pairs: where they are cut, and that both passes score every token once."""
+
 from collections.abc import Callable
 from typing import Any
 
@@ -25,35 +27,21 @@ def split_target(target: str, spans: list[tuple[int, int]], most: int) -> list[n
     return [segment.token_ids for segment in cut_segments(Letters(), target, spans, most)]
 
 
-def test_cuts_lie_between_spans_and_white_space_follows() -> None:
-    assert texts(split_target(TARGET, SPANS, 22)) == [
-        "One. Two two. Three!",
-        "  Four four four four.",
-        " Five",
-    ]
-
-
-def test_only_a_span_that_is_too_long_is_cut_by_tokens() -> None:
-    assert texts(split_target(TARGET, SPANS, 13)) == [
-        "One. Two two.",
-        " Three!",
-        "  Four four f",
-        "our four.",
-        " Five",
-    ]
-
-
-def test_the_end_of_a_cut_span_is_filled_up_with_the_next() -> None:
-    assert texts(split_target("abcdefgh. ij", [(0, 9), (10, 12)], 7)) == ["abcdefg", "h. ij"]
-
-
-def test_no_spans_means_one_span() -> None:
-    assert texts(split_target(" ab ", [], 3)) == [" ab", " "]
-    assert split_target("", [], 3) == []
-
-
-def test_spans_with_their_white_space_included_are_taken_as_they_are() -> None:
-    assert texts(split_target("Ab. Cd.", [(0, 3), (3, 7)], 4)) == ["Ab.", " Cd."]
+@pytest.mark.parametrize(
+    ("target", "spans", "most", "segments"),
+    [
+        (TARGET, SPANS, 22, ["One. Two two. Three!", "  Four four four four.", " Five"]),
+        (TARGET, SPANS, 13, ["One. Two two.", " Three!", "  Four four f", "our four.", " Five"]),
+        ("abcdefgh. ij", [(0, 9), (10, 12)], 7, ["abcdefg", "h. ij"]),
+        (" ab ", [], 3, [" ab", " "]),
+        ("", [], 3, []),
+        ("Ab. Cd.", [(0, 3), (3, 7)], 4, ["Ab.", " Cd."]),
+    ],
+)
+def test_cuts_lie_between_spans_except_in_one_that_is_too_long(
+    target: str, spans: list[tuple[int, int]], most: int, segments: list[str]
+) -> None:
+    assert texts(split_target(target, spans, most)) == segments
 
 
 @pytest.mark.parametrize("spans", [[(0, 4), (3, 6)], [(2, 1)], [(0, 99)], [(-1, 3)], [(3, 6), (0, 2)]])

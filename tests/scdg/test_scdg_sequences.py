@@ -1,3 +1,5 @@
+"""Token ids of both passes: the same target ids, and where they differ."""
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

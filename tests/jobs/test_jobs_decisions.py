@@ -1,0 +1,104 @@
+"""Decisions from the numbers of a method: the threshold, what it is for, and what is warned about."""
+
+from typing import Any
+
+import pytest
+
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.decisions import WHOLE_TEXTS, DecisionRule, require_threshold
+from pan_scdg.profile import Profile, parse_profile
+
+RANGE = {"tokens": [200, 900], "nats_per_byte": [1.0, 2.0], "common_words": 0.6}
+CALIBRATION = {"digest": "d", "pairs": 4, "positives": 2, "f1": 1.0, "accuracy": 1.0, "negatives": [0.1, 0.2]}
+INSIDE = {"tokens": 500, "mean": 0.1, "median": 0.2, "positive_gain_rate": 0.5, "nats_per_byte": 1.5}
+INSIDE |= {"common_words": 0.7, "top_10": 0.5}
+
+
+def make_profile(method: str, table: dict[str, Any], **decide: Any) -> Profile:
+    model = {"model": {"name": "m"}} if method == "gains" else {}
+    tables = {**model, "decide": {"method": method, **decide}, method.replace("-", "_"): table}
+    return parse_profile({"name": "p", "description": "d", **tables}, "p.toml")
+
+
+def decide_score(score: float, fingerprint: str = "", computed_in: str | None = None, **decide: Any) -> dict[str, Any]:
+    profile = make_profile("containment", {}, threshold=0.5, **decide)
+    return DecisionRule(profile, fingerprint, computed_in).decide({"score": score}, ["odd"])
+
+
+@pytest.mark.parametrize("score", [0.0, 0.39, 0.45, 0.5, 0.55, 0.61])
+def test_a_score_of_at_least_the_threshold_is_positive_and_one_within_the_noise_is_near(score: float) -> None:
+    fields = {"score": score, "threshold": 0.5, "decision": score >= 0.5, "method": "containment", "warnings": ["odd"]}
+    assert decide_score(score) == fields
+    assert decide_score(score, noise=0.1) == {**fields, "near_threshold": 0.4 < score < 0.6}
+
+
+def test_the_threshold_of_another_model_decides_nothing() -> None:
+    decide = {"calibrated_with": "one" * 20, "noise": 0.1, "calibration": CALIBRATION}
+    assert decide_score(0.5, "one" * 20, **decide)["decision"]
+    assert decide_score(0.5, "one" * 20, **decide)["negatives_at_least"] == 0
+    other = decide_score(0.5, "two" * 20, **decide)
+    assert (other["score"], other["threshold"], other["decision"]) == (0.5, None, None)
+    assert not {"near_threshold", "negatives_at_least"} & set(other)
+    reason = DecisionRule(make_profile("containment", {}, threshold=0.5, **decide), "two").reason
+    assert str(reason).startswith("nothing is decided: the profile was calibrated with a model oneone")
+
+
+def test_another_dtype_decides_with_a_warning_and_without_a_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr("pan_scdg.jobs.decisions.say", lines.extend)
+    decide = {"calibrated_with": "m", "dtype": "bfloat16", "noise": 0.1}
+    assert decide_score(0.5, "m", "bfloat16", **decide)["near_threshold"]
+    assert lines == []
+    record = decide_score(0.5, "m", "float32", **decide)
+    assert (record["decision"], "near_threshold" in record) == (True, False)
+    (line,) = lines
+    assert line.startswith("warning: calibrated in bfloat16 and computed in float32: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, []),
+        ({"tokens": 169}, ["169 target tokens"]),
+        ({"common_words": 0.5}, ["share of common words 0.50"]),
+        ({"nats_per_byte": 2.4}, ["2.40 nats per byte"]),
+        ({"nats_per_byte": 0.8, "tokens": 10}, ["10 target tokens", "predictable without the source: 0.80"]),
+    ],
+)
+def test_targets_unlike_those_of_the_calibration_are_warned_about(changes: dict[str, float], said: list[str]) -> None:
+    table = {"limit": 512, "q": 10.0}
+    profile = make_profile("gains", table, threshold=0.4, calibration={**CALIBRATION, "range": RANGE})
+    record = DecisionRule(profile, "").decide({**INSIDE, **changes})
+    assert len(record["warnings"]) == len(said)
+    assert all(words in line for words, line in zip(said, record["warnings"]))
+    shown = {name: {**INSIDE, **changes}[name] for name in ("tokens", "mean", "median", "positive_gain_rate")}
+    assert {name: record[name] for name in shown} == shown
+    assert (record["aggregation"], record["score"], record["decision"]) == ("top-10%", 0.5, True)
+    assert (record["negatives_at_least"], record["negatives"]) == (0, 0)
+
+
+def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
+    profile = make_profile("alignment", {"model": "m"}, threshold=0.4)
+    values = {"match": 0.3, "similarity": 0.0, "common": 3.0, "focus": 0.0, "candidates": 1.0}
+    rule = DecisionRule(profile, "")
+    record = rule.decide(values)
+    assert (record["decision"], record["warnings"]) == (True, [WHOLE_TEXTS])
+    assert {name: record[name] for name in values} == values
+    assert rule.decide({**values, "match": 0.5})["warnings"] == []
+    assert rule.decide({**values, "common": 0.0})["warnings"] == [], "negative"
+
+
+def test_a_pair_without_a_score_is_negative_with_the_reason() -> None:
+    profile = make_profile("containment", {}, threshold=0.5, noise=0.1, calibration=CALIBRATION)
+    record = DecisionRule(profile, "").decide_failed(UserError("is empty", "remove it"))
+    assert (record["score"], record["decision"], record["near_threshold"]) == (None, False, None)
+    assert record["warnings"] == ["not scored, decided negative: is empty"]
+    undecided = DecisionRule(make_profile("containment", {}, threshold=None), "").decide_failed(UserError("x", "y"))
+    assert (undecided["decision"], undecided["warnings"]) == (None, ["not scored: x"])
+
+
+def test_what_was_never_calibrated_decides_nothing() -> None:
+    with pytest.raises(UserError, match="has no threshold and cannot decide; calibrate it"):
+        require_threshold(make_profile("containment", {}))
+    record = DecisionRule(make_profile("gram-logistic", {}), "").decide({})
+    assert (record["score"], record["decision"]) == (None, None), "a logistic model without weights"
