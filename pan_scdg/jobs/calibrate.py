@@ -30,8 +30,8 @@ from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.calibration_range import TargetFacts, find_range, thin_scores
 from pan_scdg.scdg.decision import Choice, choose_threshold
 
-CHOSEN_FIELDS = ("q", "w", "n", "weights", "grid")
-"""Fields of a method that may differ from those that the scores were made with."""
+CHOSEN_FIELDS = ("q", "w", "weights", "grid")
+"""Fields of a table, besides the parameters of the method, that may differ from those that the scores were made with."""
 LEFT_OUT = "pair without a score, left out of the calibration"
 
 
@@ -122,14 +122,19 @@ def choose_settings(
         job: ``job.json`` of the scores.
 
     Raises:
-        UserError: all pairs have the same label, or every threshold calls too many negatives positive.
+        UserError: all pairs have the same label, every threshold calls too many negatives positive, or the scores are
+            of another grid.
     """
     decide, truth = profile.need_decide(), np.array(labels, dtype=bool)
     fitted = {parameter: one.fit(values, labels) for parameter, one in profile.method_settings.vary().items()}
-    scores_by: dict[float, Floats] = {
-        parameter: np.array([one.compute_score(pair) for pair in values], np.float64)
-        for parameter, one in fitted.items()
-    }
+    try:
+        scores_by: dict[float, Floats] = {
+            parameter: np.array([one.compute_score(pair) for pair in values], np.float64)
+            for parameter, one in fitted.items()
+        }
+    except KeyError as e:
+        remedy = "run `run --scores-only` with this profile, whose grid has other values"
+        raise UserError(f"the scores have no {e.args[0]}", remedy) from e
     choice: Choice
     if profile.method_settings.official_threshold:
         choice = choose_officially(scores_by, truth)
@@ -194,7 +199,7 @@ def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path) -> No
     ]
     for table in tables:
         for fields in table.values():
-            for name in CHOSEN_FIELDS:
+            for name in (*CHOSEN_FIELDS, *profile.method_settings.parameters):
                 if isinstance(fields, dict):
                     fields.pop(name, None)
     remedy = "give the profile of `run --scores-only`"
