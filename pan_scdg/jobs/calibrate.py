@@ -31,7 +31,7 @@ from pan_scdg.scdg.calibration_range import TargetFacts, find_range, thin_scores
 from pan_scdg.scdg.decision import Choice, choose_threshold
 
 CHOSEN_FIELDS = ("q", "w", "weights", "grid")
-"""Fields of a table, besides the parameters of the method, that may differ from those that the scores were made with."""
+"""Fields that may differ from those that the scores were made with, as may the parameters of the method."""
 LEFT_OUT = "pair without a score, left out of the calibration"
 
 

@@ -142,8 +142,12 @@ def test_a_folder_that_only_a_former_result_needed_is_removed(tmp_path: Path) ->
 def test_a_full_disk_keeps_a_half_built_index_and_a_refusal_keeps_nothing(
     tmp_path: Path, number: int, kept: bool
 ) -> None:
-    with pytest.raises(UserError, match="cannot be written"), open_result(tmp_path, JOB) as work:
-        assert work is not None
-        (work.path / "index.part").mkdir()
-        raise UserError("cannot be written", "free some space") from OSError(number, "fault")
+    def fail() -> None:
+        with open_result(tmp_path, JOB) as work:
+            assert work is not None
+            (work.path / "index.part").mkdir()
+            raise UserError("cannot be written", "free some space") from OSError(number, "fault")
+
+    with pytest.raises(UserError, match="cannot be written"):
+        fail()
     assert (tmp_path / ".pan_scdg" / "index.part").exists() == kept
