@@ -16,7 +16,7 @@ from pan_scdg.jobs.pairs import LEFT_OUT, PairWorkers, PassageTask
 from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
-from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods import MethodOptions, Score, check_target
 from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.methods.gains import GainMethod, PairGains
 from pan_scdg.models.devices import choose_device
@@ -269,6 +269,7 @@ class Scorer:
         self.profile.need_decide()
         method, gains = self._workers.method, self._gains
         for pair in pairs:
+            check_target(pair)
             method.check(pair)
         computed = [None] * len(pairs) if gains is None else gains.compute_gains(pairs)
         if isinstance(method, GainMethod):
