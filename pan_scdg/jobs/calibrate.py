@@ -222,13 +222,13 @@ def _find_range(values: Sequence[Values]) -> CalibrationRange | None:
 
 def _write_choice(document: tomlkit.TOMLDocument, chosen: Calibrated) -> None:
     """Write a choice into the tables of its method and ``[decide]``; the rest keeps its place and comments."""
-    method: Any = document[chosen.decide.method.replace("-", "_")]
+    method: Any = _make_header(document, chosen.decide.method.replace("-", "_"))
     fields = chosen.settings.model_dump(
         mode="json", include={*chosen.settings.parameters, "weights"}, exclude_none=True
     )
     weights = fields.pop("weights", None)
     method.update(fields)
-    decide: Any = document["decide"]
+    decide: Any = _make_header(document, "decide")
     values = chosen.decide.model_dump(mode="json", exclude_none=True)
     calibration = values.pop("calibration")
     for name in ("threshold", "noise", "calibrated_with", "dtype", "calibration"):
@@ -242,6 +242,17 @@ def _write_choice(document: tomlkit.TOMLDocument, chosen: Calibrated) -> None:
         decide["calibration"]["range"] = _make_table(target_range)
     if weights is not None:
         method["weights"] = _make_table(weights)
+
+
+def _make_header(document: tomlkit.TOMLDocument, name: str) -> Any:
+    """Return a table with a header line, which alone can get tables of its own; another one moves to the end."""
+    table = document[name]
+    if type(table) is tomlkit.items.Table and not table.is_super_table():
+        return table
+    values = document.unwrap()[name]
+    document.remove(name)
+    document.append(name, _make_table(values))
+    return document[name]
 
 
 def _make_table(values: Mapping[str, Any]) -> tomlkit.items.Table:

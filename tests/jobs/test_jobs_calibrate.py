@@ -233,3 +233,26 @@ def test_scores_of_another_n_are_refused(
     done = cli("calibrate", *where, "--write", tmp_path / "mine.toml")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert message in done.err
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        'decide = {method = "gram-logistic"}\ngram_logistic = {n = 4}',
+        'decide.method = "gram-logistic"\ngram_logistic.n = 4\npassages.encoder = "x"',
+        '[decide]\nmethod = "gram-logistic"\n[gram_logistic]\nn = 4\n[decide.calibration]\ndigest = "x"\n'
+        "pairs = 1\npositives = 1\nf1 = 1.0\naccuracy = 1.0",
+    ],
+)
+def test_a_profile_may_write_its_tables_in_any_form(cli: Run, pairs_input: Path, tmp_path: Path, tables: str) -> None:
+    (tmp_path / "mine.toml").write_text(f'name = "mine"\ndescription = "of the user"\n{tables}\n', encoding="utf-8")
+    where = ("--input", pairs_input, "--device", "cpu")
+    scored = ("--profile", "pan25-gram-logistic", "--scores-only", "--no-metadata", "--output", tmp_path / "scores")
+    assert cli("run", *where, *scored).code == 0
+    for old, new in (("mine", "new"), ("new", "newer")):
+        target = ("--profile", tmp_path / f"{old}.toml", "--write", tmp_path / f"{new}.toml")
+        done = cli("calibrate", *where, *target, "--scores", tmp_path / "scores")
+        assert done.code == 0, done.err
+        profile = load_profile(str(tmp_path / f"{new}.toml"))
+        assert profile.need_decide().threshold is not None
+        assert (profile.passages is None) == ("passages" not in tables)
