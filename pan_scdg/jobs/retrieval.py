@@ -110,7 +110,7 @@ class RetrievalWorkers:
         """Return what finds the models in another process."""
         return _open_workers, (self._arguments, self.identify())
 
-    def __call__(self, device: str) -> Callable[[Any], Any]:
+    def __call__(self) -> Callable[[Any], Any]:
         """Return the function that computes a task: the vectors of texts, or the scores of a source."""
         return self._compute
 

@@ -1,7 +1,7 @@
 """Compute SHA-256 fingerprints of model folders, and compare files with the hashes that a profile records."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,15 +55,6 @@ def fingerprint_folder(folder: Path) -> str:
             while block := file.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def check_same(folder: Path, compute: Callable[[Path], str], fingerprint: str) -> None:
-    """Raise UserError unless this machine has the same model in a folder as the one that takes its results."""
-    if not folder.is_dir():
-        raise UserError("the model folder does not exist", "every machine needs the model at the same path", folder)
-    if (computed := compute(folder)) != fingerprint:
-        what = f"another model: its fingerprint is {computed[:16]}, not {fingerprint[:16]}"
-        raise UserError(what, "copy the model to this machine again", folder)
 
 
 def check_recorded(folder: Path, settings: "ModelSettings") -> None:

@@ -24,7 +24,7 @@ class Choice(NamedTuple):
 
 
 def choose_threshold(
-    scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], most_false_positives: float = 1.0
+    scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], max_false_positives: float = 1.0
 ) -> Choice:
     """Return the parameter and threshold with the largest F1; ties by accuracy, larger parameter, higher threshold.
 
@@ -33,7 +33,7 @@ def choose_threshold(
     Args:
         scores_by: Scores of the same pairs for each parameter, in the order of ``labels``.
         labels: True where the source was reused.
-        most_false_positives: No threshold is chosen that calls a larger share of the negative pairs positive.
+        max_false_positives: No threshold is chosen that calls a larger share of the negative pairs positive.
 
     Raises:
         UserError: all pairs have the same label, or every threshold calls too many negatives positive.
@@ -41,13 +41,13 @@ def choose_threshold(
     """
     truth = np.asarray(labels, dtype=bool)
     _check_scores(scores_by, truth)
-    allowed = int(most_false_positives * int((~truth).sum()) + 1e-9)
+    allowed = int(max_false_positives * int((~truth).sum()) + 1e-9)
     found = [_find_best(float(p), np.asarray(s, np.float64), truth, allowed) for p, s in scores_by.items()]
     best = max((b for b in found if b is not None), default=None)
     if best is None:
         raise UserError(
-            f"every threshold calls more than {most_false_positives:.0%} of the negative pairs positive",
-            "raise most_false_positives in the profile",
+            f"every threshold calls more than {max_false_positives:.0%} of the negative pairs positive",
+            "raise max_false_positives in the profile",
         )
     f1, correct, parameter, threshold = best
     return Choice(parameter, threshold, f1, correct / len(truth))
