@@ -166,7 +166,12 @@ class _Actor:
     def compute(self, task: Any) -> Any:
         if self._workers is None:
             self._workers = Workers(pickle.loads(self._pickled))
-        return self._workers.compute(task)
+        try:
+            return self._workers.compute(task)
+        except Exception as e:
+            if _is_portable(e):
+                raise
+            raise RuntimeError(f"{type(e).__name__}: {e}") from None
 
 
 class _RayWorkers(Workers[Task, Result]):
@@ -277,6 +282,15 @@ class _RayWorkers(Workers[Task, Result]):
                 if number != expected[package]:
                     what = f"{package} is {number} on {name} and {expected[package]} here"
                     raise UserError(what, "install the same version there")
+
+
+def _is_portable(error: Exception) -> bool:
+    """Return True if another process can read an exception; Ray takes the other ones for the end of the process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True
 
 
 def list_versions() -> dict[str, str]:

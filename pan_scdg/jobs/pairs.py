@@ -137,12 +137,13 @@ def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices,
             try:
                 texts = read_texts(pair)
                 method.check(texts)
-                if not texts.source.strip():
-                    notices.add("empty source document", str(pair.source.path))
                 checked.lengths[pair] = len(texts.target), len(texts.source)
             except UserError as e:
                 where = pair.suspicious.path if e.where == pair.suspicious.doc_id else e.where
                 checked.errors[pair] = UserError(e.what, e.remedy, where, e.line)
+            else:
+                if not texts.source.strip():
+                    notices.add("empty source document", str(pair.source.path))
             progress.update()
     if checked.errors and on_error == "stop":
         errors = checked.errors.values()
