@@ -6,6 +6,7 @@ decisions), ``[passages]`` how the passages of positive pairs are found, and ``[
 defaults are those of the paper; where the paper is silent, the docstring of the class gives our choice.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -174,6 +175,14 @@ class MethodSettings(Table):
         """
         return values["score"]
 
+    def describe(self, values: Values) -> dict[str, Any]:
+        """Return the numbers of a pair that are reported with its decision."""
+        return {} if len(values) == 1 else dict(values)
+
+    def warn(self, values: Values, threshold: float | None, calibration: "Calibration | None") -> list[str]:
+        """Return the warnings about the decision on a pair, given the threshold and the calibration that apply."""
+        return []
+
     def vary(self: Settings) -> dict[float, Settings]:
         """Return the settings that ``calibrate`` chooses from, by their parameter; 0 stands for no parameter."""
         return {0.0: self}
@@ -251,6 +260,20 @@ class GainSettings(MethodSettings):
             return values[names[0]]
         return self.weights.compute_probability([values[name] for name in names])
 
+    def describe(self, values: Values) -> dict[str, Any]:
+        """Return the aggregation, and the statistics of the gains."""
+        names = ("tokens", "mean", "median", "positive_gain_rate")
+        return {"aggregation": self.aggregate.name, **{name: values.get(name) for name in names}}
+
+    def warn(self, values: Values, threshold: float | None, calibration: "Calibration | None") -> list[str]:
+        """Return the warnings about a target unlike those of the calibration."""
+        if calibration is None or calibration.range is None:
+            return []
+        from pan_scdg.scdg.calibration_range import TargetFacts, list_range_warnings
+
+        facts = TargetFacts(int(values["tokens"]), values["nats_per_byte"], values["common_words"])
+        return list_range_warnings(facts, calibration.range, self.aggregate)
+
     def vary(self) -> "dict[float, GainSettings]":
         """Return the settings with each q or w of the grid."""
         if not self.parameters:
@@ -287,6 +310,12 @@ class AlignmentSettings(MethodSettings):
         rise = self.length_slope * float(np.log(candidates)) + self.long_slope * beyond
         wholes = self.common_weight * values["common"] + self.focus_weight * values["focus"]
         return float(values["match"] - rise + self.similarity_weight * values["similarity"] + wholes)
+
+    def warn(self, values: Values, threshold: float | None, calibration: "Calibration | None") -> list[str]:
+        """Return a warning about a positive pair in which no place reaches the threshold by itself."""
+        if threshold is None or not self.score_places(values) < threshold <= self.compute_score(values):
+            return []
+        return ["the texts as wholes decide: no passage or sentence reaches the threshold by itself"]
 
     def score_places(self, values: Values) -> float:
         """Return the score that the places of a pair give it, without what its texts have in common as wholes."""
@@ -332,13 +361,9 @@ class GramLogisticSettings(MethodSettings):
         return self
 
     def compute_score(self, values: Values) -> float:
-        """Return the probability of reuse.
-
-        Raises:
-            KeyError: the weights were not fitted.
-        """
+        """Return the probability of reuse; nan until the weights are fitted."""
         if self.weights is None:
-            raise KeyError("weights")
+            return math.nan
         return self.weights.compute_probability([values[name] for name in self.features])
 
 

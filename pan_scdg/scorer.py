@@ -12,8 +12,9 @@ from pan_scdg.align.passages import Evidence
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
-from pan_scdg.jobs.pairs import LEFT_OUT, PairWorkers, PassageTask
+from pan_scdg.jobs.pairs import LEFT_OUT
 from pan_scdg.jobs.rerank import rank_texts
+from pan_scdg.jobs.worker import PairWorker, PassageTask
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions, Score, check_target
@@ -130,7 +131,7 @@ class Scorer:
         self._closed = False
         if self.profile.decide is not None:
             _check_method(self.profile)
-            self._workers  # noqa: B018 - finds the models now
+            self._worker  # noqa: B018 - finds the models now
         else:
             self._model  # noqa: B018
 
@@ -143,7 +144,7 @@ class Scorer:
     def close(self) -> None:
         """Free the models; the scorer cannot be used afterwards."""
         self._closed = True
-        for name in ("_workers", "_model", "_gains", "_rule", "_match_encoder"):
+        for name in ("_worker", "_model", "_gains", "_rule", "_match_encoder"):
             vars(self).pop(name, None)
 
     def score(self, target: str, source: str) -> PairResult:
@@ -214,14 +215,13 @@ class Scorer:
         return [Ranked(*pair) for pair in rank_texts(query, texts, self.profile, self._model, self._match_encoder)]
 
     @cached_property
-    def _workers(self) -> PairWorkers:
-        return PairWorkers(self.profile, self._options)
+    def _worker(self) -> PairWorker:
+        return PairWorker(self.profile, self._options)
 
     @cached_property
     def _rule(self) -> DecisionRule:
-        gains = self._gains if self.profile.need_decide().method == "gains" else None
-        dtype = None if gains is None else gains.model.settings.dtype
-        return DecisionRule(self.profile, self._workers.method.fingerprint, dtype)
+        method = self._worker.method
+        return DecisionRule(self.profile, {"fingerprint": method.fingerprint, "models": method.identify()})
 
     @cached_property
     def _match_encoder(self) -> SentenceEncoder | None:
@@ -229,7 +229,7 @@ class Scorer:
         match = self.profile.need_retrieval().match
         if match is None:
             return None
-        method = self._workers.method if self.profile.decide is not None else None
+        method = self._worker.method if self.profile.decide is not None else None
         if isinstance(method, AlignmentMethod) and method.settings.model == match.model:
             return method.encoder
         return SentenceEncoder(match.model, self._options.device)
@@ -238,8 +238,8 @@ class Scorer:
     def _facts(self) -> dict[str, Any]:
         """Return the lines of a report about program, profile and models."""
         profile = self.profile.model_dump(mode="json", exclude_none=True)
-        models = self._workers.identify(self._gains is not None)
-        names = {name: model.name for name, model in self._workers.list_models().items()}
+        models = self._worker.identify(self._gains is not None)
+        names = {name: model.name for name, model in self._worker.list_models().items()}
         if self._gains is not None:
             names["language_model"] = self._gains.model.found.name
         return describe_job({"profile": profile, "models": models, "model_names": names})
@@ -247,7 +247,7 @@ class Scorer:
     @cached_property
     def _model(self) -> ScoringModel:
         if self.profile.decide is not None:
-            return self._workers.model
+            return self._worker.model
         options = self._options
         return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
 
@@ -256,7 +256,7 @@ class Scorer:
         """Return the method that decides by gains, or the one that explains; None without a table ``[gains]``."""
         if self.profile.gains is None:
             return None
-        method = self._workers.method
+        method = self._worker.method
         return method if isinstance(method, GainMethod) else GainMethod(self.profile.gains, self._model)
 
     def _check_open(self) -> None:
@@ -267,7 +267,7 @@ class Scorer:
         """Return the results of pairs that are scored together."""
         self._check_open()
         self.profile.need_decide()
-        method, gains = self._workers.method, self._gains
+        method, gains = self._worker.method, self._gains
         for pair in pairs:
             check_target(pair)
             method.check(pair)
@@ -315,7 +315,7 @@ class Scorer:
         if not positive and not score.values.get(LEFT_OUT):
             return ()
         task = PassageTask(pair, score.values, positive, self._gains is not None)
-        return tuple(self._workers.find_passages(task).evidence)
+        return tuple(self._worker.find_passages(task).evidence)
 
 
 def _check_method(profile: Profile) -> None:

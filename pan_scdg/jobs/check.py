@@ -16,14 +16,13 @@ from pan_scdg.jobs.options import RunOptions, describe_job
 from pan_scdg.jobs.pairs import (
     LEFT_OUT,
     MAX_MEASURED_PAIRS,
-    PairWorkers,
-    PassageTask,
     check_pairs,
     name_key,
     read_texts,
     score_pairs,
 )
 from pan_scdg.jobs.result import ScoreFile, open_result
+from pan_scdg.jobs.worker import PairWorker, PassageTask
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod
@@ -107,7 +106,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     statistics = None
     if profile.need_decide().method == "bm25":
         statistics = count_statistics(text.compared.text or "" for text in material.sources)
-    workers = PairWorkers(profile, MethodOptions(options.device, options.model), statistics)
+    workers = PairWorker(profile, MethodOptions(options.device, options.model), statistics)
     if count > MAX_PAIRS and not isinstance(workers.method, AlignmentMethod):
         raise UserError(
             f"{count} pairs are too many for profile {profile.name}: beyond {MAX_PAIRS} there has to be a first stage",
@@ -121,9 +120,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
             models = workers.list_models(measures)
             say([describe_models(models.values())] if models else [])
             job["model_names"] = {name: model.name for name, model in models.items()}
-            rule = DecisionRule(
-                profile, workers.method.fingerprint, job["models"].get("language_model", {}).get("dtype")
-            )
+            rule = DecisionRule(profile, job)
             indices = _choose_pairs(material, workers, rule, count)
             with open_workers(workers, Devices(options.device, options.workers, options.cluster)) as opened:
                 scored = _score(material, indices, workers, rule, opened.map, work.scores)
@@ -154,7 +151,7 @@ def _resolve_paths(material: Material) -> tuple[list[Path], list[Path]]:
 
 
 def _describe_check(
-    profile: Profile, options: CheckOptions, material: Material, workers: PairWorkers, measures: bool
+    profile: Profile, options: CheckOptions, material: Material, workers: PairWorker, measures: bool
 ) -> dict[str, Any]:
     """Return all fields that the result depends on."""
     run = RunOptions(options.suspicious, options.output, options.device)
@@ -172,7 +169,7 @@ def _describe_check(
     )
 
 
-def _choose_pairs(material: Material, workers: PairWorkers, rule: DecisionRule, count: int) -> list[Indices]:
+def _choose_pairs(material: Material, workers: PairWorker, rule: DecisionRule, count: int) -> list[Indices]:
     """Return all pairs; of many, those whose score may come near the threshold."""
     method = workers.method
     if count <= MAX_PAIRS or rule.threshold is None or not isinstance(method, AlignmentMethod):
@@ -193,7 +190,7 @@ def _choose_pairs(material: Material, workers: PairWorkers, rule: DecisionRule, 
 def _score(
     material: Material,
     indices: Sequence[Indices],
-    workers: PairWorkers,
+    workers: PairWorker,
     rule: DecisionRule,
     compute: Callable[..., Iterator[Any]],
     scores: ScoreFile,

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from io import StringIO
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
@@ -77,10 +78,10 @@ class Devices:
 
 
 class Workers(Generic[Task, Result]):
-    """Computes tasks on one device in this process."""
+    """Computes tasks in this process."""
 
-    def __init__(self, make_worker: Callable[[str], Callable[[Task], Result]], device: str) -> None:
-        self._make_worker, self._device = make_worker, device
+    def __init__(self, make_worker: Callable[[], Callable[[Task], Result]]) -> None:
+        self._make_worker = make_worker
         self._compute: Callable[[Task], Result] | None = None
         self.count = 1
         """Number of processes that compute."""
@@ -98,26 +99,30 @@ class Workers(Generic[Task, Result]):
     def compute(self, task: Task) -> Result:
         """Return the result of one task."""
         if self._compute is None:
-            self._compute = self._make_worker(self._device)
+            self._compute = self._make_worker()
         return self._compute(task)
 
 
 @contextmanager
 def open_workers(
-    make_worker: Callable[[str], Callable[[Task], Result]], devices: Devices
+    make_worker: Callable[[], Callable[[Task], Result]], devices: Devices
 ) -> Iterator[Workers[Task, Result]]:
     """Open what computes tasks; its processes start at the first task, and end with the context.
 
     Args:
-        make_worker: returns the function that computes tasks on a device, "cpu" or "cuda". It is called once in each
-            process, finds and loads the models there, and must be picklable.
+        make_worker: returns the function that computes tasks. It is called once in each process, finds and loads the
+            models there, and must be picklable.
         devices: a single one computes in this process.
 
     Raises:
         UserError: Ray is needed and not installed, or there are fewer GPUs than workers.
     """
-    if devices.is_local and devices.count_workers() == 1:
-        yield Workers(make_worker, devices.device)
+    count = devices.count_workers() if devices.is_local else None
+    if count is not None and count > 1 and devices.workers is None and find_spec("ray") is None:
+        say([f"computing on one of {count} GPUs; to use all: pip install 'pan_scdg[cluster]'"])
+        count = 1
+    if count == 1:
+        yield Workers(make_worker)
         return
     need_packages("cluster", "ray")
     with ExitStack() as stack:
@@ -134,12 +139,12 @@ def open_same_models(kind: type[Any], arguments: tuple[Any, ...], models: dict[s
         uses: arguments of ``identify``.
 
     Raises:
-        UserError: the models here are others, or compute in another type.
+        UserError: the models here are others, or compute in another dtype.
     """
     opened = kind(*arguments)
     if different := sorted(name for name, one in opened.identify(*uses).items() if one != models[name]):
-        what = f"{socket.gethostname()} has another {different[0].replace('_', ' ')}, or computes in another type"
-        raise UserError(what, "install the same model on all machines")
+        what = f"{socket.gethostname()} has another {different[0].replace('_', ' ')}, or computes in another dtype"
+        raise UserError(what, "install the same model on machines with the same kind of device")
     return opened
 
 
@@ -148,13 +153,12 @@ class _Actor:
 
     Args:
         pickled: ``make_worker``, which may import torch and look for models, and so is unpickled by the first task.
-        device: "cpu" or "cuda".
         threads: of each product on a CPU.
     """
 
-    def __init__(self, pickled: bytes, device: str, threads: int) -> None:
+    def __init__(self, pickled: bytes, threads: int) -> None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
-        self._pickled, self._device = pickled, device
+        self._pickled = pickled
         self._workers: Workers[Any, Any] | None = None
 
     def list_versions(self) -> dict[str, str]:
@@ -162,17 +166,15 @@ class _Actor:
 
     def compute(self, task: Any) -> Any:
         if self._workers is None:
-            self._workers = Workers(pickle.loads(self._pickled), self._device)
+            self._workers = Workers(pickle.loads(self._pickled))
         return self._workers.compute(task)
 
 
 class _RayWorkers(Workers[Task, Result]):
     """Computes tasks in actors of Ray, which are on the devices of one or more machines."""
 
-    def __init__(
-        self, make_worker: Callable[[str], Callable[[Task], Result]], devices: Devices, stack: ExitStack
-    ) -> None:
-        super().__init__(make_worker, devices.device)
+    def __init__(self, make_worker: Callable[[], Callable[[Task], Result]], devices: Devices, stack: ExitStack) -> None:
+        super().__init__(make_worker)
         self._devices, self._stack = devices, stack
         self._ray: Any = None
         self._actors: list[Any] = []
@@ -240,14 +242,14 @@ class _RayWorkers(Workers[Task, Result]):
         pickled = self._ray.cloudpickle.dumps(self._make_worker)
         names = []
         for node in [node for node in self._ray.nodes() if node["Alive"]]:
-            if self._device == "cpu":
+            if self._devices.device == "cpu":
                 count = self._devices.workers or 1
             else:
                 gpus = int(node["Resources"].get("GPU", 0))
                 count = min(self._devices.workers or gpus, gpus)
             options = {
                 "num_cpus": 0,
-                "num_gpus": 0 if self._device == "cpu" else 1,
+                "num_gpus": 0 if self._devices.device == "cpu" else 1,
                 "max_restarts": MAX_RESTARTS,
                 "max_task_retries": MAX_RESTARTS,
                 "scheduling_strategy": self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
@@ -257,7 +259,7 @@ class _RayWorkers(Workers[Task, Result]):
             for _ in range(count):
                 actor_class = self._ray.remote(_Actor).options(**options)
                 threads = max(1, _count_threads() // count)
-                self._actors.append(actor_class.remote(pickled, self._device, threads))
+                self._actors.append(actor_class.remote(pickled, threads))
                 names.append(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})")
         if not self._actors:
             raise UserError("no machine of the cluster has a GPU", "start Ray where there are some, or --device cpu")

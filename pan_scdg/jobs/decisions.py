@@ -1,20 +1,17 @@
 """Decide pairs by the scores of any method (paper, PAN25 decision rule)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pan_scdg.align.passages import Evidence
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.profile import AlignmentSettings, GainSettings, Profile, Values
+from pan_scdg.profile import Profile, Values
 from pan_scdg.records import DocumentPair, Passage
-from pan_scdg.scdg.calibration_range import TargetFacts, compute_share_at_least, list_range_warnings
+from pan_scdg.scdg.calibration_range import compute_share_at_least
 
-GAIN_FIELDS = ("tokens", "mean", "median", "positive_gain_rate")
-"""The numbers of a pair that are reported with a decision by gains."""
 FINGERPRINT_CHARACTERS = 40
-WHOLE_TEXTS = "the texts as wholes decide: no passage or sentence reaches the threshold by itself"
-"""Warning about a positive pair of the method ``alignment``."""
 
 
 class Decision(NamedTuple):
@@ -34,12 +31,12 @@ class DecisionRule:
 
     Args:
         profile: has a table ``[decide]``.
-        fingerprint: of the model that the scores depend on; empty without one.
-        dtype: in which a language model computes.
+        job: its ``fingerprint`` and ``models``.
     """
 
-    def __init__(self, profile: Profile, fingerprint: str, dtype: str | None = None) -> None:
-        decide = profile.need_decide()
+    def __init__(self, profile: Profile, job: Mapping[str, Any]) -> None:
+        decide, fingerprint = profile.need_decide(), str(job["fingerprint"])
+        dtype = job["models"].get("language_model", {}).get("dtype")
         self.method, self.settings = decide.method, profile.method_settings
         same_model = decide.calibrated_with in (None, fingerprint)
         same_dtype = decide.dtype in (None, dtype)
@@ -66,19 +63,21 @@ class DecisionRule:
     def decide(self, values: Values, warnings: Sequence[str] = ()) -> dict[str, Any]:
         """Return the fields of a decision: score, threshold, decision, method, and what explains the score."""
         score = self._compute_score(values)
-        record = {**self._compare(score), **self._describe(values), **self._count_negatives(score)}
-        return {**record, "warnings": [*warnings, *self._warn(values, record["decision"])]}
+        more = self.settings.warn(values, self.threshold, self._calibration)
+        return {**self._describe(score, values), "warnings": [*warnings, *more]}
 
     def decide_failed(self, error: UserError) -> dict[str, Any]:
         """Return the fields about a pair that could not be scored: negative, with the reason as a warning."""
         reason = f"{'not scored' if self.threshold is None else 'not scored, decided negative'}: {error.what}"
-        return {**self._compare(None), **self._describe({}), **self._count_negatives(None), "warnings": [reason]}
+        return {**self._describe(None, {}), "warnings": [reason]}
+
+    def _describe(self, score: float | None, values: Values) -> dict[str, Any]:
+        about = {"method": self.method, **self.settings.describe(values)}
+        return {**self._compare(score), **about, **self._count_negatives(score)}
 
     def _compute_score(self, values: Values) -> float | None:
-        try:
-            return float(self.settings.compute_score(values))
-        except KeyError:  # a logistic model without weights
-            return None
+        score = float(self.settings.compute_score(values))
+        return None if math.isnan(score) else score  # a logistic model without weights
 
     def _compare(self, score: float | None) -> dict[str, Any]:
         record: dict[str, Any] = {"score": score, "threshold": self.threshold, "decision": None}
@@ -89,29 +88,12 @@ class DecisionRule:
             record["near_threshold"] = None if score is None else abs(score - self.threshold) <= self._noise
         return record
 
-    def _describe(self, values: Values) -> dict[str, Any]:
-        about: dict[str, Any] = {"method": self.method}
-        if not isinstance(self.settings, GainSettings):
-            return {**about, **({} if len(values) == 1 else values)}
-        about["aggregation"] = self.settings.aggregate.name
-        return {**about, **{name: values.get(name) for name in GAIN_FIELDS}}
-
     def _count_negatives(self, score: float | None) -> dict[str, Any]:
         """Return the share of negative calibration pairs that score at least as high, and their number."""
         if self._calibration is None or not self._calibration.negatives:
             return {}
         share = None if score is None else compute_share_at_least(self._calibration.negatives, score)
         return {"negatives_at_least": share, "negatives": self._calibration.negative_pairs}
-
-    def _warn(self, values: Values, decision: bool | None) -> list[str]:
-        settings = self.settings
-        if isinstance(settings, AlignmentSettings):
-            whole = decision and self.threshold is not None and settings.score_places(values) < self.threshold
-            return [WHOLE_TEXTS] if whole else []
-        if isinstance(settings, GainSettings) and self._calibration is not None and self._calibration.range is not None:
-            facts = TargetFacts(int(values["tokens"]), values["nats_per_byte"], values["common_words"])
-            return list_range_warnings(facts, self._calibration.range, settings.aggregate)
-        return []
 
 
 def name_pair(pair: DocumentPair, names: Mapping[str, str]) -> dict[str, Any]:

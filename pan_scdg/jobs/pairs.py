@@ -8,27 +8,22 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.passages import Evidence
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.jobs.cluster import open_same_models, open_workers
+from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.jobs.decisions import Decision, DecisionRule, name_pair, require_threshold
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import OnError, RunOptions, describe_job, take_first
 from pan_scdg.jobs.result import SCORES, ScoreFile, WorkFolder, open_result
-from pan_scdg.lm.model import ScoringModel
-from pan_scdg.lm.offsets import TokenLocator, make_locator
+from pan_scdg.jobs.worker import PairWorker, PassageTask
 from pan_scdg.logs import say
-from pan_scdg.methods import Method, MethodOptions, Score, open_method
-from pan_scdg.methods.alignment import open_locator
+from pan_scdg.methods import Method, MethodOptions, Score
 from pan_scdg.methods.bm25 import Statistics, count_statistics
-from pan_scdg.methods.gains import GainMethod, measure_passages
-from pan_scdg.models.find import FoundModel, describe_models
+from pan_scdg.models.find import describe_models
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
@@ -55,96 +50,6 @@ LEFT_OUT = "left_out"
 """The number of passages of a pair that do not count, such as quotations."""
 
 
-class PassageTask(NamedTuple):
-    """Find the passages of a pair."""
-
-    pair: TextPair
-    values: Mapping[str, float]
-    positive: bool
-    with_gains: bool
-    """Measure how much easier each passage is to predict given its source."""
-
-
-class FoundPassages(NamedTuple):
-    """The passages of a pair."""
-
-    evidence: list[Evidence]
-    gains: list[tuple[tuple[int, int], float]]
-    """Characters and gain in nats of the tokens in passages; empty unless the gains were asked for."""
-
-
-PairTask = Sequence[TextPair] | PassageTask
-"""A batch of pairs to score, or a pair whose passages are searched."""
-
-
-class PairWorkers:
-    """Makes the function that computes the tasks of a job; each process opens the method by itself.
-
-    Args:
-        profile: has a table ``[decide]``.
-        options: of the method.
-        statistics: of all sources of the input, for the method ``bm25``.
-    """
-
-    def __init__(self, profile: Profile, options: MethodOptions, statistics: Statistics | None = None) -> None:
-        self.profile, self.options, self.statistics = profile, options, statistics
-        self.method: Method = open_method(profile, options, statistics)
-        self._explains = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return what opens the method in another process, with the same models."""
-        arguments = (self.profile, self.options, self.statistics)
-        return open_same_models, (type(self), arguments, self.identify(self._explains), self._explains)
-
-    def __call__(self, device: str) -> Callable[[PairTask], Any]:
-        """Return the function that computes a task: the scores of a batch, or the passages of a pair."""
-        return lambda task: self.find_passages(task) if isinstance(task, PassageTask) else self.method.score(task)
-
-    def find_passages(self, task: PassageTask) -> FoundPassages:
-        """Return the passages of a pair, with their gains if they are asked for."""
-        pair = task.pair
-        passages = self.locator.locate(pair.target, pair.source, positive=task.positive, values=task.values)
-        if not task.with_gains:
-            return FoundPassages(passages, [])
-        tokens = self.token_locator
-        measured = measure_passages(self.model, tokens, pair, [evidence.passage for evidence in passages])
-        gains = {span: gain for one in measured for span, gain in zip(one.spans, one.gains) if span[0] < span[1]}
-        evidence = [one._replace(gain=gain.mean) for one, gain in zip(passages, measured, strict=True)]
-        return FoundPassages(evidence, sorted(gains.items()))
-
-    @cached_property
-    def token_locator(self) -> TokenLocator:
-        """Return what finds the characters of tokens."""
-        return make_locator(self.model)
-
-    @cached_property
-    def locator(self) -> Locator:
-        """Return what finds the passages of the table ``[passages]``."""
-        return open_locator(self.profile, self.options, self.method)
-
-    @cached_property
-    def model(self) -> ScoringModel:
-        """Return the language model of the profile, which explains if another method decides."""
-        if isinstance(self.method, GainMethod):
-            return self.method.model
-        options = self.options
-        return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
-
-    def list_models(self, explains: bool = False) -> dict[str, FoundModel]:
-        """Return the models that the result depends on, by their names in the job; see `identify`."""
-        locator = self.locator if self.profile.passages is not None else None
-        found = {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
-        return {**found, **({"language_model": self.model.found} if explains else {})}
-
-    def identify(self, explains: bool) -> dict[str, Any]:
-        """Return the fields of ``job.json`` about the models; with ``explains`` also the one that measures gains."""
-        self._explains = explains
-        fields, locator = self.method.identify(), self.locator if self.profile.passages is not None else None
-        if isinstance(locator, PassageLocator):
-            fields |= locator.identify()
-        return {**fields, **({"language_model": self.model.identify()} if explains else {})}
-
-
 class CheckedPairs(NamedTuple):
     """The pairs that can be scored, with their lengths in characters, and why the others cannot."""
 
@@ -165,53 +70,58 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     corpus = read_pairs(options.input, notices)
     pairs, partial = take_first(corpus.pairs, options.limit, "pairs")
     names = read_names(options.input)
-    explains = options.report and profile.gains is not None and not options.scores_only
-    method_options = options.method
-    if options.report and profile.need_decide().method == "gains":
-        method_options = replace(method_options, keep_gains=True)
-    workers = PairWorkers(profile, method_options, _count_sources(profile, corpus.pairs))
+    explains = options.report and profile.gains is not None
+    worker = PairWorker(profile, _choose_method_options(profile, options), count_sources(profile, corpus.pairs))
     job = describe_job(
         "pairs",
         profile,
         options,
         hash_input(options.input, "pairs", pairs=corpus),
-        workers.identify(explains),
-        fingerprint=workers.method.fingerprint,
+        worker.identify(explains),
+        fingerprint=worker.method.fingerprint,
         names=hash_text(json.dumps(sorted(names.items()))) if names else None,
     )
     warnings = [] if partial is None else [f"warning: {partial}"]
     with open_result(options.output, job, overwrite=options.overwrite) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
-        models = workers.list_models(explains)
+        models = worker.list_models(explains)
         about = {"partial": partial and str(partial), "model_names": {name: one.name for name, one in models.items()}}
         say([describe_models(models.values())] if models else [])
-        checked = check_pairs(pairs, workers.method, notices, options.on_error)
-        with open_workers(workers, options.devices) as opened:
-            score_pairs(checked.lengths, opened.map, work.scores, profile.method_settings.max_batch)
+        checked = check_pairs(pairs, worker.method, notices, options.on_error)
+        with open_workers(worker, options.devices) as workers:
+            score_pairs(checked.lengths, workers.map, work.scores, profile.method_settings.max_batch)
             files = [_write_scores(work, pairs)]
             if not options.scores_only:
-                rule = DecisionRule(
-                    profile, workers.method.fingerprint, job["models"].get("language_model", {}).get("dtype")
-                )
+                rule = DecisionRule(profile, job)
                 decisions = decide_pairs(pairs, checked, work.scores, rule, names)
                 decisions = find_passages(
-                    decisions, checked, profile, workers.method, opened.map, work.scores, explains
+                    decisions, checked, profile, worker.method, workers.map, work.scores, explains
                 )
                 files = [*_write_decisions(work.staged, decisions), *files]
                 warnings += _warn_about_few_detections(rule, decisions, options.output)
-        if method_options.keep_gains:
+        if worker.options.keep_gains:
             files.append(_write_gains(work, pairs))
-        if options.report and not options.scores_only:
+        if options.report:
             files.append(write_page(work.staged, {**job, **about}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
-        incidents = workers.method.incidents if isinstance(workers.method, GainMethod) else []
-        work.publish(files, **about, incidents=incidents)
-    done = "scored" if options.scores_only else "decided"
-    where = options.output / (SCORES if options.scores_only else DECISIONS)
-    page = [f"report: {options.output / PAGE}"] if options.report and not options.scores_only else []
-    return [*notices.list_warnings(), *warnings, f"{done} {format_count(len(pairs), 'pair')}: {where}", *page]
+        work.publish(files, **about, incidents=list_incidents(work.scores))
+    return [*notices.list_warnings(), *warnings, *_summarise(options, len(pairs))]
+
+
+def _choose_method_options(profile: Profile, options: RunOptions) -> MethodOptions:
+    """Return the options of the method; the page of a method that decides by gains shows those of all tokens."""
+    shows_gains = options.report and profile.need_decide().method == "gains"
+    return replace(options.method, keep_gains=options.keep_gains or shows_gains)
+
+
+def _summarise(options: RunOptions, count: int) -> list[str]:
+    """Return the lines about a complete result."""
+    if options.scores_only:
+        return [f"scored {format_count(count, 'pair')}: {options.output / SCORES}"]
+    page = [f"report: {options.output / PAGE}"] if options.report else []
+    return [f"decided {format_count(count, 'pair')}: {options.output / DECISIONS}", *page]
 
 
 def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices, on_error: OnError) -> CheckedPairs:
@@ -226,9 +136,9 @@ def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices,
             try:
                 texts = read_texts(pair)
                 method.check(texts)
-                checked.lengths[pair] = len(texts.target), len(texts.source)
                 if not texts.source.strip():
                     notices.add("empty source document", str(pair.source.path))
+                checked.lengths[pair] = len(texts.target), len(texts.source)
             except UserError as e:
                 where = pair.suspicious.path if e.where == pair.suspicious.doc_id else e.where
                 checked.errors[pair] = UserError(e.what, e.remedy, where, e.line)
@@ -260,7 +170,7 @@ def score_pairs(
     ]
     tasks = ([read_texts(pair) for pair in batch] for batch in batches)
     with Progress("scoring pairs", sum(map(len, batches))) as progress:
-        for batch, batch_scores in zip(batches, compute(tasks)):
+        for batch, batch_scores in zip(batches, compute(tasks), strict=True):
             scores.append(_make_line(pair, score) for pair, score in zip(batch, batch_scores, strict=True))
             progress.update(len(batch))
 
@@ -285,6 +195,11 @@ def make_batches(
         batches[-1].append(pair)
         space -= sum(lengths[pair])
     return batches
+
+
+def list_incidents(scores: ScoreFile) -> list[str]:
+    """Return the events that may have changed the last digits of scores."""
+    return list(dict.fromkeys(incident for key in scores for incident in scores[key].get("incidents", ())))
 
 
 def name_key(pair: DocumentPair) -> tuple[str, str]:
@@ -340,7 +255,7 @@ def find_passages(
     )
     evidence: dict[DocumentPair, list[Evidence]] = {}
     with Progress("finding passages", len(chosen)) as progress:
-        for decision, found in zip(chosen, compute(tasks)):
+        for decision, found in zip(chosen, compute(tasks), strict=True):
             evidence[decision.pair] = found.evidence
             progress.update()
     return [_add_evidence(d, evidence[d.pair], checked.lengths[d.pair]) if d.pair in evidence else d for d in decisions]
@@ -375,6 +290,8 @@ def _make_line(pair: DocumentPair, score: Score) -> dict[str, Any]:
         "values": {name: value if isinstance(value, int) else float(value) for name, value in score.values.items()},
         "warnings": list(score.warnings),
     }
+    if score.incidents:
+        line["incidents"] = list(score.incidents)
     if score.gains is not None and score.offsets is not None:
         line |= {"gains": [round(gain, 6) for gain in score.gains.tolist()], "offsets": score.offsets.tolist()}
     return line
@@ -417,7 +334,7 @@ def _write_gains(work: WorkFolder, pairs: Sequence[DocumentPair]) -> str:
     return GAINS
 
 
-def _count_sources(profile: Profile, pairs: Sequence[DocumentPair]) -> Statistics | None:
+def count_sources(profile: Profile, pairs: Sequence[DocumentPair]) -> Statistics | None:
     """Return the statistics of all distinct sources, for the method ``bm25``."""
     if profile.need_decide().method != "bm25":
         return None

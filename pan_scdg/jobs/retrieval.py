@@ -109,7 +109,7 @@ class RetrievalWorkers:
         """Return what finds the same models in another process."""
         return open_same_models, (type(self), self._arguments, self.identify())
 
-    def __call__(self, device: str) -> Callable[[Any], Any]:
+    def __call__(self) -> Callable[[Any], Any]:
         """Return the function that computes a task: the vectors of texts, or the scores of a source."""
         return self._compute
 

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
 
 METHODS = {
-    "containment": ("containment", "ContainmentMethod"),
-    "char-ngrams": ("char_ngrams", "CharNgramMethod"),
-    "gram-logistic": ("containment", "GramLogisticMethod"),
-    "cosine": ("cosine", "CosineMethod"),
-    "vectors": ("vectors", "VectorMethod"),
-    "prompt": ("prompts", "PromptMethod"),
+    "gains": "gains:GainMethod",
+    "alignment": "alignment:AlignmentMethod",
+    "containment": "containment:ContainmentMethod",
+    "char-ngrams": "char_ngrams:CharNgramMethod",
+    "gram-logistic": "containment:GramLogisticMethod",
+    "bm25": "bm25:Bm25Method",
+    "cosine": "cosine:CosineMethod",
+    "vectors": "vectors:VectorMethod",
+    "prompt": "prompts:PromptMethod",
 }
-"""Module and class of each method that is made from its settings and the options alone."""
+"""Module and class of each method; ``open(profile, options, statistics)`` makes it."""
 
 
 class Score(NamedTuple):
@@ -41,6 +44,8 @@ class Score(NamedTuple):
     values: dict[str, float]
     """By name; ``score`` for a method that measures one number."""
     warnings: tuple[str, ...] = ()
+    incidents: tuple[str, ...] = ()
+    """Events that may have changed the last digits, such as a lack of memory."""
     gains: Floats | None = None
     """Gain of each token of the target, ``[n]`` nats; None unless they are kept."""
     offsets: npt.NDArray[np.int64] | None = None
@@ -106,7 +111,6 @@ def open_method(profile: Profile, options: MethodOptions, statistics: "Statistic
         UserError: a model or vectors are missing, or an option has no effect on the method.
     """
     name = profile.need_decide().method
-    settings: Any = profile.method_settings
     unused = {
         "--keep-gains": options.keep_gains and name != "gains",
         "a vectors folder": options.vectors is not None and name != "vectors",
@@ -115,21 +119,9 @@ def open_method(profile: Profile, options: MethodOptions, statistics: "Statistic
     }
     if without_effect := [option for option, given in unused.items() if given]:
         raise UserError(f"{without_effect[0]} has no effect on the method {name}", "leave it out")
-    if name == "gains":
-        from pan_scdg.methods.gains import open_gains
-
-        return open_gains(profile, options)
-    if name == "bm25":
-        from pan_scdg.methods.bm25 import Bm25Method
-
-        return Bm25Method(settings, options, statistics)
-    if name == "alignment":
-        from pan_scdg.methods.alignment import AlignmentMethod
-
-        return AlignmentMethod(settings, options, profile.need_decide().threshold, profile.passages)
-    module, method = METHODS[name]
-    made: Method = getattr(import_module(f"pan_scdg.methods.{module}"), method)(settings, options)
-    return made
+    module, _, method = METHODS[name].partition(":")
+    opened: Method = getattr(import_module(f"pan_scdg.methods.{module}"), method).open(profile, options, statistics)
+    return opened
 
 
 def cover_both(pair: TextPair) -> tuple[Passage, ...]:

@@ -48,6 +48,13 @@ class AlignmentMethod:
         self._locator = _open_locator(passages, options.device, self.encoder)
         self.models = {"embedding_model": self.encoder.model, **self._locator.models}
 
+    @classmethod
+    def open(cls, profile: Profile, options: MethodOptions, statistics: object = None) -> "AlignmentMethod":
+        """Return the method of a profile."""
+        if profile.alignment is None:
+            raise ValueError(f"profile {profile.name} has no table [alignment]")
+        return cls(profile.alignment, options, profile.need_decide().threshold, profile.passages)
+
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the models."""
         return {"embedding_model": {"weights": self.fingerprint}, **self._locator.identify()}

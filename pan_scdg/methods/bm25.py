@@ -3,11 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pan_scdg.methods import MethodOptions, Score
 from pan_scdg.methods.simple import SimpleMethod, split_tokens
-from pan_scdg.profile import Bm25PairSettings
+from pan_scdg.profile import Bm25PairSettings, Profile
 from pan_scdg.records import TextPair
 
 
@@ -33,6 +33,13 @@ class Bm25Method(SimpleMethod):
         self, settings: Bm25PairSettings, options: MethodOptions, statistics: Statistics | None = None
     ) -> None:
         self._settings, self._statistics = settings, statistics
+
+    @classmethod
+    def open(cls, profile: Profile, options: MethodOptions, statistics: Any = None) -> "Bm25Method":
+        """Return the method of a profile with the statistics of all sources."""
+        if profile.bm25 is None:
+            raise ValueError(f"profile {profile.name} has no table [bm25]")
+        return cls(profile.bm25, options, statistics)
 
     def score(self, pairs: Sequence[TextPair]) -> list[Score]:
         """Return ``score`` of each pair, which is not negative.

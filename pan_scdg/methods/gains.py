@@ -17,6 +17,7 @@ from pan_scdg.scdg.calibration_range import measure_common_words
 from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
 from pan_scdg.scdg.segments import build_segment_passes
 from pan_scdg.scdg.sequences import (
+    SEPARATOR,
     AlignmentError,
     Offsets,
     Passes,
@@ -82,6 +83,20 @@ class GainMethod:
         )
         model.check_length(settings.limit, "gains.limit")
 
+    @classmethod
+    def open(cls, profile: Profile, options: MethodOptions, statistics: object = None) -> "GainMethod":
+        """Return the method of the table ``[gains]``, which decides, or explains the decisions of another method.
+
+        Raises:
+            UserError: the profile has no such table, or the model cannot be used; see `ScoringModel`.
+        """
+        if profile.gains is None:
+            raise UserError(f"profile {profile.name} has no [gains] table", "choose another profile: see `profiles`")
+        model = ScoringModel(profile.need_model(), options.device, folder=options.model, engine=options.engine)
+        calibration = None if profile.decide is None else profile.decide.calibration
+        measure_range = options.all_settings or (calibration is not None and calibration.range is not None)
+        return cls(profile.gains, model, keep_gains=options.keep_gains, measure_range=measure_range)
+
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the model in the job."""
         return {"language_model": self.model.identify()}
@@ -93,7 +108,11 @@ class GainMethod:
 
     def score(self, pairs: Sequence[TextPair]) -> list[Score]:
         """Return the statistics of the gains of each pair."""
-        return [self.make_score(pair, one) for pair, one in zip(pairs, self.compute_gains(pairs), strict=True)]
+        before = len(self.model.incidents)
+        gains = self.compute_gains(pairs)
+        incidents = tuple(self.model.incidents[before:])
+        scores = [self.make_score(pair, one) for pair, one in zip(pairs, gains, strict=True)]
+        return [score._replace(incidents=incidents) for score in scores]
 
     def compute_gains(self, pairs: Sequence[TextPair]) -> list[PairGains]:
         """Return the gains of the tokens of each pair; a target alone is computed once for all its sources."""
@@ -132,11 +151,12 @@ class GainMethod:
             values["nats_per_byte"] = statistics.code_length / len(pair.target.encode("utf-8", "surrogatepass"))
             values["common_words"] = self._measure_words(pair.target)
         warnings = [SEGMENTED] if mode == "segments" else []
-        if not pair.source:
+        if not pair.source.strip():
             warnings.append(EMPTY_SOURCE)
         if not self._keep_gains:
             return Score(values, tuple(warnings))
-        return Score(values, tuple(warnings), gains.gains, self.locate_tokens(pair.target, mode))
+        offsets = self.locate_tokens(pair.target, mode)
+        return Score(values, tuple(warnings), gains=gains.gains, offsets=offsets)
 
     def locate_tokens(self, target: str, mode: Mode) -> Offsets:
         """Return the characters of the scored tokens of a target, ``[n, 2]``."""
@@ -145,11 +165,6 @@ class GainMethod:
     @cached_property
     def _locator(self) -> TokenLocator:
         return make_locator(self.model)
-
-    @property
-    def incidents(self) -> list[str]:
-        """Return the events that may have changed last digits, such as a lack of memory."""
-        return self.model.incidents
 
     def _plan(self, pair: TextPair) -> _Plan:
         whole = self._build_whole(pair)
@@ -165,6 +180,9 @@ class GainMethod:
         try:
             passes = build_pair_passes(tokenizer, pair.source, pair.target, alone(pair.target))
         except AlignmentError as e:
+            length = len(encode_text(tokenizer, pair.source + SEPARATOR + pair.target, special=True))
+            if length > self.settings.limit and self.settings.over_long == "segments":
+                return None
             raise UserError(f"with {pair.source_id} as source: {e}", "use another tokenizer", pair.target_id) from e
         length = passes.conditional.length
         if length <= self.settings.limit:
@@ -176,20 +194,6 @@ class GainMethod:
             'divide over-long pairs into segments (over_long = "segments" in the profile)',
             pair.target_id,
         )
-
-
-def open_gains(profile: Profile, options: MethodOptions) -> GainMethod:
-    """Return the method of the table ``[gains]``, which decides, or explains the decisions of another method.
-
-    Raises:
-        UserError: the profile has no such table, or the model cannot be used; see `ScoringModel`.
-    """
-    if profile.gains is None:
-        raise UserError(f"profile {profile.name} has no [gains] table", "choose another profile: see `profiles`")
-    model = ScoringModel(profile.need_model(), options.device, folder=options.model, engine=options.engine)
-    calibration = None if profile.decide is None else profile.decide.calibration
-    measure_range = options.all_settings or (calibration is not None and calibration.range is not None)
-    return GainMethod(profile.gains, model, keep_gains=options.keep_gains, measure_range=measure_range)
 
 
 class PassageGains(NamedTuple):

@@ -1,0 +1,112 @@
+"""What a process does for a job of pairs: score batches, and find the passages of pairs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from pan_scdg.align.locator import Locator, PassageLocator
+from pan_scdg.align.passages import Evidence
+from pan_scdg.jobs.cluster import open_same_models
+from pan_scdg.lm.model import ScoringModel
+from pan_scdg.lm.offsets import TokenLocator, make_locator
+from pan_scdg.methods import Method, MethodOptions, open_method
+from pan_scdg.methods.alignment import open_locator
+from pan_scdg.methods.bm25 import Statistics
+from pan_scdg.methods.gains import GainMethod, measure_passages
+from pan_scdg.models.find import FoundModel
+from pan_scdg.profile import Profile
+from pan_scdg.records import TextPair
+
+
+class PassageTask(NamedTuple):
+    """Find the passages of a pair."""
+
+    pair: TextPair
+    values: Mapping[str, float]
+    positive: bool
+    with_gains: bool
+    """Measure how much easier each passage is to predict given its source."""
+
+
+class FoundPassages(NamedTuple):
+    """The passages of a pair."""
+
+    evidence: list[Evidence]
+    gains: list[tuple[tuple[int, int], float]]
+    """Characters and gain in nats of the tokens in passages; empty unless the gains were asked for."""
+
+
+PairTask = Sequence[TextPair] | PassageTask
+"""A batch of pairs to score, or a pair whose passages are searched."""
+
+
+class PairWorker:
+    """Computes the tasks of a job; each process opens the method by itself.
+
+    Args:
+        profile: has a table ``[decide]``.
+        options: of the method.
+        statistics: of all sources of the input, for the method ``bm25``.
+    """
+
+    def __init__(self, profile: Profile, options: MethodOptions, statistics: Statistics | None = None) -> None:
+        self.profile, self.options, self.statistics = profile, options, statistics
+        self.method: Method = open_method(profile, options, statistics)
+        self._explains = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what opens the method in another process, with the same models."""
+        arguments = (self.profile, self.options, self.statistics)
+        return open_same_models, (type(self), arguments, self.identify(self._explains), self._explains)
+
+    def __call__(self) -> Callable[[PairTask], Any]:
+        """Return the function that computes a task."""
+        return self.compute
+
+    def compute(self, task: PairTask) -> Any:
+        """Return the scores of a batch, or the passages of a pair."""
+        return self.find_passages(task) if isinstance(task, PassageTask) else self.method.score(task)
+
+    def find_passages(self, task: PassageTask) -> FoundPassages:
+        """Return the passages of a pair, with their gains if they are asked for."""
+        pair = task.pair
+        passages = self.locator.locate(pair.target, pair.source, positive=task.positive, values=task.values)
+        if not task.with_gains:
+            return FoundPassages(passages, [])
+        tokens = self.token_locator
+        measured = measure_passages(self.model, tokens, pair, [evidence.passage for evidence in passages])
+        gains = {span: gain for one in measured for span, gain in zip(one.spans, one.gains) if span[0] < span[1]}
+        evidence = [one._replace(gain=gain.mean) for one, gain in zip(passages, measured, strict=True)]
+        return FoundPassages(evidence, sorted(gains.items()))
+
+    @cached_property
+    def token_locator(self) -> TokenLocator:
+        """Return what finds the characters of tokens."""
+        return make_locator(self.model)
+
+    @cached_property
+    def locator(self) -> Locator:
+        """Return what finds the passages of the table ``[passages]``."""
+        return open_locator(self.profile, self.options, self.method)
+
+    @cached_property
+    def model(self) -> ScoringModel:
+        """Return the language model of the profile, which explains if another method decides."""
+        if isinstance(self.method, GainMethod):
+            return self.method.model
+        options = self.options
+        return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
+
+    def list_models(self, explains: bool = False) -> dict[str, FoundModel]:
+        """Return the models that the result depends on, by their names in the job; see `identify`."""
+        locator = self.locator if self.profile.passages is not None else None
+        found = {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
+        return {**found, **({"language_model": self.model.found} if explains else {})}
+
+    def identify(self, explains: bool) -> dict[str, Any]:
+        """Return the fields of ``job.json`` about the models; with ``explains`` also the one that measures gains."""
+        self._explains = explains
+        fields, locator = self.method.identify(), self.locator if self.profile.passages is not None else None
+        if isinstance(locator, PassageLocator):
+            fields |= locator.identify()
+        return {**fields, **({"language_model": self.model.identify()} if explains else {})}
