@@ -149,6 +149,10 @@ def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_log_file(
     log = Path(found[1]).read_text()
     assert log.startswith("Traceback")
     assert "in broken" in log
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    assert run_command(["profiles"]) == 1
+    error = capsys.readouterr().err
+    assert (error.count("\n"), "no details, as the temporary folder cannot be written" in error) == (1, True)
 
 
 def test_a_place_that_this_user_may_not_touch_is_the_users_error(

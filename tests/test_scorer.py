@@ -237,6 +237,8 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         lexical.rank(TARGET, {"a": SOURCE})
     with Scorer("pan25-containment") as lexical, pytest.raises(UserError, match="suspicious document is empty"):
         lexical.score("", SOURCE)
+    with Scorer(device="cpu") as offline, pytest.raises(UserError, match="suspicious document is empty; remove"):
+        offline.score("", SOURCE)  # its gains explain, and would fail first
     with pytest.raises(UserError, match="closed"):
         lexical.score(TARGET, SOURCE)
 

@@ -94,9 +94,13 @@ def _report(e: Exception) -> int:
         return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
     if isinstance(e, OSError) and e.errno in DISK_FAULTS:
         return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, and run the same command again", 3)
-    with tempfile.NamedTemporaryFile("w", prefix="pan_scdg-error-", suffix=".log", delete=False) as log:
-        traceback.print_exc(file=log)
-    return _fail(f"internal error: {type(e).__name__}: {e}; details in {log.name}", 1)
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="pan_scdg-error-", suffix=".log", delete=False) as log:
+            traceback.print_exception(e, file=log)
+        details = f"details in {log.name}"
+    except OSError as fault:
+        details = f"no details, as the temporary folder cannot be written: {fault.strerror}"
+    return _fail(f"internal error: {type(e).__name__}: {e}; {details}", 1)
 
 
 def _describe_usage(message: str) -> str:

@@ -30,8 +30,8 @@ from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.calibration_range import TargetFacts, find_range, thin_scores
 from pan_scdg.scdg.decision import Choice, choose_threshold
 
-CHOSEN_FIELDS = ("q", "w", "n", "weights", "grid")
-"""Fields of a method that may differ from those that the scores were made with."""
+CHOSEN_FIELDS = ("q", "w", "weights", "grid")
+"""Fields that may differ from those that the scores were made with, as may the parameters of the method."""
 LEFT_OUT = "pair without a score, left out of the calibration"
 
 
@@ -122,14 +122,19 @@ def choose_settings(
         job: ``job.json`` of the scores.
 
     Raises:
-        UserError: all pairs have the same label, or every threshold calls too many negatives positive.
+        UserError: all pairs have the same label, every threshold calls too many negatives positive, or the scores are
+            of another grid.
     """
     decide, truth = profile.need_decide(), np.array(labels, dtype=bool)
     fitted = {parameter: one.fit(values, labels) for parameter, one in profile.method_settings.vary().items()}
-    scores_by: dict[float, Floats] = {
-        parameter: np.array([one.compute_score(pair) for pair in values], np.float64)
-        for parameter, one in fitted.items()
-    }
+    try:
+        scores_by: dict[float, Floats] = {
+            parameter: np.array([one.compute_score(pair) for pair in values], np.float64)
+            for parameter, one in fitted.items()
+        }
+    except KeyError as e:
+        remedy = "run `run --scores-only` with this profile, whose grid has other values"
+        raise UserError(f"the scores have no {e.args[0]}", remedy) from e
     choice: Choice
     if profile.method_settings.official_threshold:
         choice = choose_officially(scores_by, truth)
@@ -194,7 +199,7 @@ def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path) -> No
     ]
     for table in tables:
         for fields in table.values():
-            for name in CHOSEN_FIELDS:
+            for name in (*CHOSEN_FIELDS, *profile.method_settings.parameters):
                 if isinstance(fields, dict):
                     fields.pop(name, None)
     remedy = "give the profile of `run --scores-only`"
@@ -217,13 +222,13 @@ def _find_range(values: Sequence[Values]) -> CalibrationRange | None:
 
 def _write_choice(document: tomlkit.TOMLDocument, chosen: Calibrated) -> None:
     """Write a choice into the tables of its method and ``[decide]``; the rest keeps its place and comments."""
-    method: Any = document[chosen.decide.method.replace("-", "_")]
+    method: Any = _make_header(document, chosen.decide.method.replace("-", "_"))
     fields = chosen.settings.model_dump(
         mode="json", include={*chosen.settings.parameters, "weights"}, exclude_none=True
     )
     weights = fields.pop("weights", None)
     method.update(fields)
-    decide: Any = document["decide"]
+    decide: Any = _make_header(document, "decide")
     values = chosen.decide.model_dump(mode="json", exclude_none=True)
     calibration = values.pop("calibration")
     for name in ("threshold", "noise", "calibrated_with", "dtype", "calibration"):
@@ -237,6 +242,17 @@ def _write_choice(document: tomlkit.TOMLDocument, chosen: Calibrated) -> None:
         decide["calibration"]["range"] = _make_table(target_range)
     if weights is not None:
         method["weights"] = _make_table(weights)
+
+
+def _make_header(document: tomlkit.TOMLDocument, name: str) -> Any:
+    """Return a table with a header line, which alone can get tables of its own; another one moves to the end."""
+    table = document[name]
+    if type(table) is tomlkit.items.Table and not table.is_super_table():
+        return table
+    values = document.unwrap()[name]
+    document.remove(name)
+    document.append(name, _make_table(values))
+    return document[name]
 
 
 def _make_table(values: Mapping[str, Any]) -> tomlkit.items.Table:

@@ -103,28 +103,28 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     count = sum(1 for _ in list_pairs(material))
     if not count:
         raise UserError("both sides are the same file", "give another text to compare it with", options.suspicious)
+    measures = options.gains and profile.gains is not None
     statistics = None
     if profile.need_decide().method == "bm25":
         statistics = count_statistics(text.compared.text or "" for text in material.sources)
-    workers = PairWorker(profile, MethodOptions(options.device, options.model), statistics)
-    if count > MAX_PAIRS and not isinstance(workers.method, AlignmentMethod):
+    worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, measures)
+    if count > MAX_PAIRS and not isinstance(worker.method, AlignmentMethod):
         raise UserError(
             f"{count} pairs are too many for profile {profile.name}: beyond {MAX_PAIRS} there has to be a first stage",
             "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
         )
-    measures = options.gains and profile.gains is not None
-    job = _describe_check(profile, options, material, workers, measures)
+    job = _describe_check(profile, options, material, worker)
     lines: list[str] = []
     with open_result(options.output, job, overwrite=options.overwrite) as work:
         if work is not None:
-            models = workers.list_models(measures)
+            models = worker.list_models()
             say([describe_models(models.values())] if models else [])
             job["model_names"] = {name: model.name for name, model in models.items()}
             rule = DecisionRule(profile, job)
-            indices = _choose_pairs(material, workers, rule, count)
-            with open_workers(workers, Devices(options.device, options.workers, options.cluster)) as opened:
-                scored = _score(material, indices, workers, rule, opened.map, work.scores)
-                pairs = _describe_pairs(material, scored, opened.map, measures)
+            indices = _choose_pairs(material, worker, rule, count)
+            with open_workers(worker, Devices(options.device, options.workers, options.cluster)) as workers:
+                scored = _score(material, indices, worker, rule, workers.map, work.scores)
+                pairs = _describe_pairs(material, scored, workers.map, measures)
             report = make_report(material, pairs, rule.threshold, job, notices, count - len(indices), options.template)
             lines = [wording.summarise(report), wording.explain_decisions(report.threshold), wording.CAUTION]
             work.publish(write_files(work.staged, material, report))
@@ -150,9 +150,7 @@ def _resolve_paths(material: Material) -> tuple[list[Path], list[Path]]:
     return left, right
 
 
-def _describe_check(
-    profile: Profile, options: CheckOptions, material: Material, workers: PairWorker, measures: bool
-) -> dict[str, Any]:
+def _describe_check(profile: Profile, options: CheckOptions, material: Material, worker: PairWorker) -> dict[str, Any]:
     """Return all fields that the result depends on."""
     run = RunOptions(options.suspicious, options.output, options.device)
     return describe_job(
@@ -160,8 +158,8 @@ def _describe_check(
         profile,
         run,
         material.hash(),
-        workers.identify(measures),
-        fingerprint=workers.method.fingerprint,
+        worker.identify(),
+        fingerprint=worker.method.fingerprint,
         suspicious=options.suspicious.name,
         template=None if options.template is None else options.template.name,
         among=material.among,
@@ -169,9 +167,9 @@ def _describe_check(
     )
 
 
-def _choose_pairs(material: Material, workers: PairWorker, rule: DecisionRule, count: int) -> list[Indices]:
+def _choose_pairs(material: Material, worker: PairWorker, rule: DecisionRule, count: int) -> list[Indices]:
     """Return all pairs; of many, those whose score may come near the threshold."""
-    method = workers.method
+    method = worker.method
     if count <= MAX_PAIRS or rule.threshold is None or not isinstance(method, AlignmentMethod):
         return list(list_pairs(material))
     left, right = _resolve_paths(material)
@@ -190,7 +188,7 @@ def _choose_pairs(material: Material, workers: PairWorker, rule: DecisionRule, c
 def _score(
     material: Material,
     indices: Sequence[Indices],
-    workers: PairWorker,
+    worker: PairWorker,
     rule: DecisionRule,
     compute: Callable[..., Iterator[Any]],
     scores: ScoreFile,
@@ -200,8 +198,8 @@ def _score(
     Pairs from one folder (--among) are scored in both directions, and the better one counts.
     """
     pairs = {one: _make_pair(material, one) for i, j in indices for one in _list_directions(material, (i, j))}
-    checked = check_pairs(tuple(pairs.values()), workers.method, Notices(), "negative")
-    score_pairs(checked.lengths, compute, scores, workers.profile.method_settings.max_batch)
+    checked = check_pairs(tuple(pairs.values()), worker.method, Notices(), "negative")
+    score_pairs(checked.lengths, compute, scores, worker.profile.method_settings.max_batch)
     left, right = material.suspicious, material.sources
     scored = []
     for pair_indices in indices:

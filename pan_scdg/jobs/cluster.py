@@ -129,22 +129,21 @@ def open_workers(
         yield _RayWorkers(make_worker, devices, stack)
 
 
-def open_same_models(kind: type[Any], arguments: tuple[Any, ...], models: dict[str, Any], *uses: bool) -> Any:
+def open_same_models(kind: type[Any], arguments: tuple[Any, ...], models: dict[str, Any]) -> Any:
     """Return what makes the workers of a job, opened in another process, perhaps on another machine.
 
     Args:
         kind: its class.
         arguments: of the class.
         models: what its method ``identify`` returned in the process that takes the results.
-        uses: arguments of ``identify``.
 
     Raises:
-        UserError: the models here are others, or compute in another dtype.
+        UserError: the models here are others, or compute in another type.
     """
     opened = kind(*arguments)
-    if different := sorted(name for name, one in opened.identify(*uses).items() if one != models[name]):
-        what = f"{socket.gethostname()} has another {different[0].replace('_', ' ')}, or computes in another dtype"
-        raise UserError(what, "install the same model on machines with the same kind of device")
+    if different := sorted(name for name, one in opened.identify().items() if one != models[name]):
+        what = f"{socket.gethostname()} has another {different[0].replace('_', ' ')}, or computes in another type"
+        raise UserError(what, "install the same model on all machines")
     return opened
 
 
@@ -167,7 +166,12 @@ class _Actor:
     def compute(self, task: Any) -> Any:
         if self._workers is None:
             self._workers = Workers(pickle.loads(self._pickled))
-        return self._workers.compute(task)
+        try:
+            return self._workers.compute(task)
+        except Exception as e:
+            if _is_portable(e):
+                raise
+            raise RuntimeError(f"{type(e).__name__}: {e}") from None
 
 
 class _RayWorkers(Workers[Task, Result]):
@@ -278,6 +282,15 @@ class _RayWorkers(Workers[Task, Result]):
                 if number != expected[package]:
                     what = f"{package} is {number} on {name} and {expected[package]} here"
                     raise UserError(what, "install the same version there")
+
+
+def _is_portable(error: Exception) -> bool:
+    """Return True if another process can read an exception; Ray takes the other ones for the end of the process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True
 
 
 def list_versions() -> dict[str, str]:

@@ -71,13 +71,14 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     pairs, partial = take_first(corpus.pairs, options.limit, "pairs")
     names = read_names(options.input)
     explains = options.report and profile.gains is not None
-    worker = PairWorker(profile, _choose_method_options(profile, options), count_sources(profile, corpus.pairs))
+    statistics = count_sources(profile, corpus.pairs)
+    worker = PairWorker(profile, _choose_method_options(profile, options), statistics, explains)
     job = describe_job(
         "pairs",
         profile,
         options,
         hash_input(options.input, "pairs", pairs=corpus),
-        worker.identify(explains),
+        worker.identify(),
         fingerprint=worker.method.fingerprint,
         names=hash_text(json.dumps(sorted(names.items()))) if names else None,
     )
@@ -85,7 +86,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     with open_result(options.output, job, overwrite=options.overwrite) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
-        models = worker.list_models(explains)
+        models = worker.list_models()
         about = {"partial": partial and str(partial), "model_names": {name: one.name for name, one in models.items()}}
         say([describe_models(models.values())] if models else [])
         checked = check_pairs(pairs, worker.method, notices, options.on_error)
@@ -136,12 +137,13 @@ def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices,
             try:
                 texts = read_texts(pair)
                 method.check(texts)
-                if not texts.source.strip():
-                    notices.add("empty source document", str(pair.source.path))
                 checked.lengths[pair] = len(texts.target), len(texts.source)
             except UserError as e:
                 where = pair.suspicious.path if e.where == pair.suspicious.doc_id else e.where
                 checked.errors[pair] = UserError(e.what, e.remedy, where, e.line)
+            else:
+                if not texts.source.strip():
+                    notices.add("empty source document", str(pair.source.path))
             progress.update()
     if checked.errors and on_error == "stop":
         errors = checked.errors.values()

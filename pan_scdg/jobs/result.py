@@ -5,12 +5,13 @@ append-only ``scores.jsonl``, and the staged results. A stopped run reads the sc
 staged, the files are renamed into OUT, ``job.json`` last: a folder with ``job.json`` is a complete result.
 """
 
+import errno
 import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,10 @@ PUBLISHING = "publishing.json"
 METADATA = "ir-metadata.yml"
 PAIR_KEY = ("suspicious", "source")
 CANDIDATE_KEY = ("query", "document")
-LARGE_FIELDS = ("gains", "offsets")
+LARGE_FIELDS = ("gains", "offsets", "cosines")
 """Fields of a line of scores that are read from the file when they are needed."""
+FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors after which a run continues, with the half of an index that it has built."""
 DIFFERENT_JOB = ("task", "input", "profile", "models", "versions")
 """Fields of a job that a message names if they differ; any other is a setting."""
 
@@ -95,7 +98,7 @@ class ScoreFile:
             for line in lines:
                 data = json.dumps(line).encode() + b"\n"
                 if file.write(data) != len(data):
-                    raise OSError(28, os.strerror(28), str(self.path))
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
                 self._index(dict(line), self._size)
                 self._size += len(data)
 
@@ -132,7 +135,7 @@ class WorkFolder:
         """
         described = {"format": FORMAT, **self.job, **{k: v for k, v in about.items() if v}, "files": list(files)}
         former = read_job(self.output)
-        stale = [] if former is None else [name for name in former["files"] if name not in files]
+        stale = [] if former is None else sorted({*former["files"]} - {*files})
         write_json(self.path / PUBLISHING, {"job": described, "remove": stale})
         _publish(self.output)
 
@@ -179,8 +182,9 @@ def open_result(
         opened = WorkFolder(output, job, key)
         try:
             yield opened
-        except UserError:
-            if not len(opened.scores):  # the run was refused before it computed anything
+        except UserError as e:
+            disk_is_full = isinstance(e.__cause__, OSError) and e.__cause__.errno in FULL_DISK
+            if not len(opened.scores) and not disk_is_full:  # the run was refused before it computed anything
                 shutil.rmtree(work)
             raise
 
@@ -233,6 +237,9 @@ def _publish(output: Path) -> None:
     (output / JOB).unlink(missing_ok=True)
     for name in plan["remove"]:
         (output / name).unlink(missing_ok=True)
+        for folder in (output / name).parents[: len(Path(name).parts) - 1]:
+            with suppress(OSError):  # it does not exist any more, or has other files
+                folder.rmdir()
     for name in plan["job"]["files"]:
         if (work / "staged" / name).exists():  # otherwise it was renamed before the run was killed
             (output / name).parent.mkdir(parents=True, exist_ok=True)

@@ -47,17 +47,24 @@ class PairWorker:
         profile: has a table ``[decide]``.
         options: of the method.
         statistics: of all sources of the input, for the method ``bm25``.
+        explains: the language model measures the gains of passages.
     """
 
-    def __init__(self, profile: Profile, options: MethodOptions, statistics: Statistics | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        options: MethodOptions,
+        statistics: Statistics | None = None,
+        explains: bool = False,
+    ) -> None:
+        self.explains = explains
         self.profile, self.options, self.statistics = profile, options, statistics
         self.method: Method = open_method(profile, options, statistics)
-        self._explains = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what opens the method in another process, with the same models."""
-        arguments = (self.profile, self.options, self.statistics)
-        return open_same_models, (type(self), arguments, self.identify(self._explains), self._explains)
+        arguments = (self.profile, self.options, self.statistics, self.explains)
+        return open_same_models, (PairWorker, arguments, self.identify())
 
     def __call__(self) -> Callable[[PairTask], Any]:
         """Return the function that computes a task."""
@@ -97,16 +104,15 @@ class PairWorker:
         options = self.options
         return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
 
-    def list_models(self, explains: bool = False) -> dict[str, FoundModel]:
+    def list_models(self) -> dict[str, FoundModel]:
         """Return the models that the result depends on, by their names in the job; see `identify`."""
         locator = self.locator if self.profile.passages is not None else None
         found = {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
-        return {**found, **({"language_model": self.model.found} if explains else {})}
+        return {**found, **({"language_model": self.model.found} if self.explains else {})}
 
-    def identify(self, explains: bool) -> dict[str, Any]:
-        """Return the fields of ``job.json`` about the models; with ``explains`` also the one that measures gains."""
-        self._explains = explains
+    def identify(self) -> dict[str, Any]:
+        """Return the fields of ``job.json`` about the models."""
         fields, locator = self.method.identify(), self.locator if self.profile.passages is not None else None
         if isinstance(locator, PassageLocator):
             fields |= locator.identify()
-        return {**fields, **({"language_model": self.model.identify()} if explains else {})}
+        return {**fields, **({"language_model": self.model.identify()} if self.explains else {})}

@@ -75,6 +75,17 @@ def fail(number: int) -> None:
     raise UserErrors(errors) if number > 1 else errors[0] if errors else KeyError("of no use")
 
 
+class DecodeError(Exception):
+    """Cannot be made again from its arguments."""
+
+    def __init__(self, what: str, place: int) -> None:
+        super().__init__(what)
+
+
+def fail_oddly(what: str) -> None:
+    raise DecodeError(what, 1)
+
+
 def sleep(started: Path) -> None:
     started.touch()
     time.sleep(60)
@@ -150,6 +161,8 @@ def test_errors_come_at_their_turn_as_they_were_raised(workers: Workers[Task, An
     assert str(several.value).count("\n") == 1
     with pytest.raises(KeyError, match="of no use"):
         list(workers.map([(fail, 0)]))
+    with pytest.raises(RuntimeError, match="DecodeError: odd"):
+        list(workers.map([(fail_oddly, "odd")]))
 
 
 @needs_ray

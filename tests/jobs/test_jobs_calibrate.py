@@ -17,7 +17,7 @@ from pan_scdg.methods.containment import measure_overlap
 from pan_scdg.methods.simple import split_tokens
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.pan.inputs import hash_input
-from pan_scdg.profile import GainSettings, load_profile
+from pan_scdg.profile import GainSettings, find_profile, load_profile
 
 Run = Callable[..., Any]
 Records = Callable[[Path], list[dict[str, Any]]]
@@ -212,3 +212,47 @@ def test_n_of_character_n_grams_and_weights_are_chosen_in_one_command(
     assert cli("run", *where, "--profile", tmp_path / "g.toml", "--output", tmp_path / "out", "--no-metadata").code == 0
     found = [record["score"] for record in records(tmp_path / "out" / "decisions.jsonl")]
     np.testing.assert_allclose(found, compute_probabilities(weights, rows), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("profile", "old", "new", "message"),
+    [
+        ("pan25-gram-logistic", "n = 4", "n = 5", "another [gram_logistic]"),
+        ("pan25-char-ngrams", "grid = [8, ", "grid = [9, ", "the scores have no n_9"),
+    ],
+)
+def test_scores_of_another_n_are_refused(
+    cli: Run, pairs_input: Path, tmp_path: Path, profile: str, old: str, new: str, message: str
+) -> None:
+    text = find_profile(profile).read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / "other.toml").write_text(text.replace(old, new), encoding="utf-8")
+    scored = ("--input", pairs_input, "--profile", profile, "--scores-only", "--no-metadata", "--device", "cpu")
+    assert cli("run", *scored, "--output", tmp_path / "scores").code == 0
+    where = ("--input", pairs_input, "--profile", tmp_path / "other.toml", "--scores", tmp_path / "scores")
+    done = cli("calibrate", *where, "--write", tmp_path / "mine.toml")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        'decide = {method = "gram-logistic"}\ngram_logistic = {n = 4}',
+        'decide.method = "gram-logistic"\ngram_logistic.n = 4\npassages.encoder = "x"',
+        '[decide]\nmethod = "gram-logistic"\n[gram_logistic]\nn = 4\n[decide.calibration]\ndigest = "x"\n'
+        "pairs = 1\npositives = 1\nf1 = 1.0\naccuracy = 1.0",
+    ],
+)
+def test_a_profile_may_write_its_tables_in_any_form(cli: Run, pairs_input: Path, tmp_path: Path, tables: str) -> None:
+    (tmp_path / "mine.toml").write_text(f'name = "mine"\ndescription = "of the user"\n{tables}\n', encoding="utf-8")
+    where = ("--input", pairs_input, "--device", "cpu")
+    scored = ("--profile", "pan25-gram-logistic", "--scores-only", "--no-metadata", "--output", tmp_path / "scores")
+    assert cli("run", *where, *scored).code == 0
+    for old, new in (("mine", "new"), ("new", "newer")):
+        target = ("--profile", tmp_path / f"{old}.toml", "--write", tmp_path / f"{new}.toml")
+        done = cli("calibrate", *where, *target, "--scores", tmp_path / "scores")
+        assert done.code == 0, done.err
+        profile = load_profile(str(tmp_path / f"{new}.toml"))
+        assert profile.need_decide().threshold is not None
+        assert (profile.passages is None) == ("passages" not in tables)

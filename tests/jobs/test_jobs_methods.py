@@ -114,6 +114,9 @@ def test_a_pair_that_cannot_be_read_stops_the_run_or_is_negative(
     failed = [r for r in records(tmp_path / "out" / "decisions.jsonl") if r["score"] is None]
     assert {(r["suspicious"], r["source"], r["decision"]) for r in failed} == {("s1", "r2", False), ("s2", "r2", False)}
     assert all("not scored, decided negative: not UTF-8" in r["warnings"][0] for r in failed)
+    (tmp_path / "in" / "src" / "r2.txt").write_bytes(b"")
+    strict = run(tmp_path / "strict", chosen, "--on-error", "negative", "--strict", source=tmp_path / "in")
+    assert (strict.code, "empty source document; correct the input or leave out --strict" in strict.err) == (2, True)
 
 
 def test_vectors_are_read_and_options_without_effect_are_refused(

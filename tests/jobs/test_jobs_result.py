@@ -1,5 +1,6 @@
 """The folder of a result: resumed, locked, replaced as a whole, and never given to another job."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,27 @@ def test_job_of_another_program_is_one_error(tmp_path: Path, content: str) -> No
         read_job(tmp_path)
     with pytest.raises(UserError, match="holds no result of this program"):
         require_job(tmp_path / "absent")
+
+
+def test_a_folder_that_only_a_former_result_needed_is_removed(tmp_path: Path) -> None:
+    for name in ("texts/sources/a.txt", "b.txt", "b.txt"):
+        with open_result(tmp_path, {**JOB, "input": name}, overwrite=True) as work:
+            assert work is not None
+            (work.staged / "texts" / "sources").mkdir(parents=True)
+            publish(work, "text", name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", "job.json"]
+
+
+@pytest.mark.parametrize(("number", "kept"), [(errno.ENOSPC, True), (errno.ENOENT, False)])
+def test_a_full_disk_keeps_a_half_built_index_and_a_refusal_keeps_nothing(
+    tmp_path: Path, number: int, kept: bool
+) -> None:
+    def fail() -> None:
+        with open_result(tmp_path, JOB) as work:
+            assert work is not None
+            (work.path / "index.part").mkdir()
+            raise UserError("cannot be written", "free some space") from OSError(number, "fault")
+
+    with pytest.raises(UserError, match="cannot be written"):
+        fail()
+    assert (tmp_path / ".pan_scdg" / "index.part").exists() == kept
