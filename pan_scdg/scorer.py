@@ -216,7 +216,7 @@ class Scorer:
 
     @cached_property
     def _worker(self) -> PairWorker:
-        return PairWorker(self.profile, self._options)
+        return PairWorker(self.profile, self._options, explains=self.profile.gains is not None)
 
     @cached_property
     def _rule(self) -> DecisionRule:
@@ -238,10 +238,8 @@ class Scorer:
     def _facts(self) -> dict[str, Any]:
         """Return the lines of a report about program, profile and models."""
         profile = self.profile.model_dump(mode="json", exclude_none=True)
-        models = self._worker.identify(self._gains is not None)
+        models = self._worker.identify()
         names = {name: model.name for name, model in self._worker.list_models().items()}
-        if self._gains is not None:
-            names["language_model"] = self._gains.model.found.name
         return describe_job({"profile": profile, "models": models, "model_names": names})
 
     @cached_property

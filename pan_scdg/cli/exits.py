@@ -98,8 +98,8 @@ def _report(e: Exception) -> int:
         with tempfile.NamedTemporaryFile("w", prefix="pan_scdg-error-", suffix=".log", delete=False) as log:
             traceback.print_exception(e, file=log)
         details = f"details in {log.name}"
-    except OSError as fault:
-        details = f"no details, as the temporary folder cannot be written: {fault.strerror}"
+    except OSError as unwritten:
+        details = f"no details, as the temporary folder cannot be written: {unwritten.strerror}"
     return _fail(f"internal error: {type(e).__name__}: {e}; {details}", 1)
 
 
