@@ -27,12 +27,12 @@ def publish(work: WorkFolder | None, text: str, name: str = "a.txt") -> None:
 
 def test_scores_are_appended_and_read_again(tmp_path: Path) -> None:
     file = ScoreFile(tmp_path / "scores.jsonl")
-    file.append([line(1), line(2, gains=[0.25, -1.5], offsets=[[0, 1], [1, 3]])])
+    file.append([line(1), line(2, gains=[0.25, -1.5], offsets=[[0, 1], [1, 3]], cosines=[0.5])])
     file.append([line(3)])
     again = ScoreFile(tmp_path / "scores.jsonl")
     for scores in (file, again):
         assert list(scores) == [("s1", "r"), ("s2", "r"), ("s3", "r")]
-        assert scores["s2", "r"] == line(2), "gains stay in the file"
+        assert scores["s2", "r"] == line(2), "long fields stay in the file"
         np.testing.assert_array_equal(scores.read_gains(("s2", "r")), [0.25, -1.5])
         assert ("s4", "r") not in scores
 
