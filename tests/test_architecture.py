@@ -28,6 +28,7 @@ LEVELS = (
 UPWARD = {
     ("profile", "pan_scdg.scdg.aggregation"): "a registry that imports nothing of the package",
     ("profile", "pan_scdg.evaluation.logistic"): "imported when weights are fitted or used",
+    ("profile", "pan_scdg.scdg.calibration_range"): "imported when a decision by gains is checked for warnings",
 }
 HEAVY = frozenset(
     [

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.decisions import WHOLE_TEXTS, DecisionRule, require_threshold
+from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.profile import Profile, parse_profile
 
 RANGE = {"tokens": [200, 900], "nats_per_byte": [1.0, 2.0], "common_words": 0.6}
@@ -20,9 +20,14 @@ def make_profile(method: str, table: dict[str, Any], **decide: Any) -> Profile:
     return parse_profile({"name": "p", "description": "d", **tables}, "p.toml")
 
 
+def make_rule(profile: Profile, fingerprint: str = "", dtype: str | None = None) -> DecisionRule:
+    models = {} if dtype is None else {"language_model": {"dtype": dtype}}
+    return DecisionRule(profile, {"fingerprint": fingerprint, "models": models})
+
+
 def decide_score(score: float, fingerprint: str = "", computed_in: str | None = None, **decide: Any) -> dict[str, Any]:
     profile = make_profile("containment", {}, threshold=0.5, **decide)
-    return DecisionRule(profile, fingerprint, computed_in).decide({"score": score}, ["odd"])
+    return make_rule(profile, fingerprint, computed_in).decide({"score": score}, ["odd"])
 
 
 @pytest.mark.parametrize("score", [0.0, 0.39, 0.45, 0.5, 0.55, 0.61])
@@ -39,7 +44,7 @@ def test_the_threshold_of_another_model_decides_nothing() -> None:
     other = decide_score(0.5, "two" * 20, **decide)
     assert (other["score"], other["threshold"], other["decision"]) == (0.5, None, None)
     assert not {"near_threshold", "negatives_at_least"} & set(other)
-    reason = DecisionRule(make_profile("containment", {}, threshold=0.5, **decide), "two").reason
+    reason = make_rule(make_profile("containment", {}, threshold=0.5, **decide), "two").reason
     assert str(reason).startswith("nothing is decided: the profile was calibrated with a model oneone")
 
 
@@ -68,7 +73,7 @@ def test_another_dtype_decides_with_a_warning_and_without_a_noise(monkeypatch: p
 def test_targets_unlike_those_of_the_calibration_are_warned_about(changes: dict[str, float], said: list[str]) -> None:
     table = {"limit": 512, "q": 10.0}
     profile = make_profile("gains", table, threshold=0.4, calibration={**CALIBRATION, "range": RANGE})
-    record = DecisionRule(profile, "").decide({**INSIDE, **changes})
+    record = make_rule(profile).decide({**INSIDE, **changes})
     assert len(record["warnings"]) == len(said)
     assert all(words in line for words, line in zip(said, record["warnings"]))
     shown = {name: {**INSIDE, **changes}[name] for name in ("tokens", "mean", "median", "positive_gain_rate")}
@@ -80,9 +85,12 @@ def test_targets_unlike_those_of_the_calibration_are_warned_about(changes: dict[
 def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     profile = make_profile("alignment", {"model": "m"}, threshold=0.4)
     values = {"match": 0.3, "similarity": 0.0, "common": 3.0, "focus": 0.0, "candidates": 1.0}
-    rule = DecisionRule(profile, "")
-    record = rule.decide(values)
-    assert (record["decision"], record["warnings"]) == (True, [WHOLE_TEXTS])
+    rule = make_rule(profile)
+    record, whole = (
+        rule.decide(values),
+        "the texts as wholes decide: no passage or sentence reaches the threshold by itself",
+    )
+    assert (record["decision"], record["warnings"]) == (True, [whole])
     assert {name: record[name] for name in values} == values
     assert rule.decide({**values, "match": 0.5})["warnings"] == []
     assert rule.decide({**values, "common": 0.0})["warnings"] == [], "negative"
@@ -90,15 +98,15 @@ def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
 
 def test_a_pair_without_a_score_is_negative_with_the_reason() -> None:
     profile = make_profile("containment", {}, threshold=0.5, noise=0.1, calibration=CALIBRATION)
-    record = DecisionRule(profile, "").decide_failed(UserError("is empty", "remove it"))
+    record = make_rule(profile).decide_failed(UserError("is empty", "remove it"))
     assert (record["score"], record["decision"], record["near_threshold"]) == (None, False, None)
     assert record["warnings"] == ["not scored, decided negative: is empty"]
-    undecided = DecisionRule(make_profile("containment", {}, threshold=None), "").decide_failed(UserError("x", "y"))
+    undecided = make_rule(make_profile("containment", {}, threshold=None)).decide_failed(UserError("x", "y"))
     assert (undecided["decision"], undecided["warnings"]) == (None, ["not scored: x"])
 
 
 def test_what_was_never_calibrated_decides_nothing() -> None:
     with pytest.raises(UserError, match="has no threshold and cannot decide; calibrate it"):
         require_threshold(make_profile("containment", {}))
-    record = DecisionRule(make_profile("gram-logistic", {}), "").decide({})
+    record = make_rule(make_profile("gram-logistic", {})).decide({})
     assert (record["score"], record["decision"]) == (None, None), "a logistic model without weights"
