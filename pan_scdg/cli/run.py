@@ -150,7 +150,7 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
 )
 @quiet_option
 def report(output: Path, directory: Path) -> None:
-    """Make OUTPUT/report.html of the result of `run` in OUTPUT, without computing anything.
+    """Make OUTPUT/report.html of the result of `run` in OUTPUT; no model is loaded.
 
     \b
     Example:
