@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pan_scdg.lm.offsets import TokenLocator
 from pan_scdg.models.load import load_tokenizer
-from pan_scdg.profile import SegmentSettings, WindowSettings, load_profile
-from pan_scdg.scdg.segments import build_segment_unconditional
+from pan_scdg.profile import load_profile
+from pan_scdg.scdg.segments import cut_segments
 from pan_scdg.scdg.sequences import build_pair_unconditional, encode_query
 from pan_scdg.sentences import find_sentence_spans
 
@@ -51,10 +51,9 @@ def test_a_whole_target_has_the_tokens_that_are_scored() -> None:
 
 def test_segments_are_located_in_the_whole_target() -> None:
     target = " ".join(f"Sentence {number} of the plain text is here." for number in range(20))
-    sizes = SegmentSettings(target_tokens=30, context_tokens=4, source_tokens=30, windows=WindowSettings())
-    inputs = build_segment_unconditional(mini(), target, find_sentence_spans(target), sizes)
+    segments = cut_segments(mini(), target, find_sentence_spans(target), 30)
     ids, offsets = TokenLocator(mini()).locate(target, segments=True)
-    np.testing.assert_array_equal(ids, np.concatenate([item.target_ids for item in inputs]))
+    np.testing.assert_array_equal(ids, np.concatenate([segment.token_ids for segment in segments]))
     assert [target[start:end].strip() for start, end in offsets] == [mini().decode([t]).strip() for t in ids]
     assert (np.diff(offsets[:, 1]) > 0).all()
     assert offsets[-1, 1] == len(target)
