@@ -28,7 +28,6 @@ description = "BM25 of sentences"
 [retrieval]
 routes = ["bm25-sentence"]
 fusion = "none"
-depth = 1000
 rerank = false
 bm25 = "{0}"
 """
