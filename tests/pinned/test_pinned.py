@@ -128,7 +128,7 @@ def write_profile(case: dict[str, Any], folder: Path) -> str:
 def make_input(name: str, folder: Path) -> Path:
     """Return the input folder; of pan13 one with the pairs of `pan13-pairs.tsv`."""
     if not INPUTS[name].is_dir():
-        pytest.skip(f"the data of {name} is absent")
+        pytest.skip(f"the data of {name} is not here")
     if name != "pan13":
         return INPUTS[name]
     pairs = [line.split("\t")[:2] for line in (HERE / "pan13-pairs.tsv").read_text().splitlines()]
