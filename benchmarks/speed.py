@@ -56,7 +56,8 @@ class Commands:
         return min(self._time_once(checkout, line) for _ in range(self.repeats))
 
     def _time_once(self, checkout: Path, line: list[str]) -> Used:
-        shutil.rmtree(self.output, ignore_errors=True)
+        for folder in (self.output, self.work / "demo-output"):
+            shutil.rmtree(folder, ignore_errors=True)
         environment = {**os.environ, "PYTHONPATH": str(checkout), "PAN_SCDG_METADATA": "0"}
         began = time.perf_counter()
         process = subprocess.Popen(line, cwd=self.work, env=environment, stdout=subprocess.DEVNULL)
