@@ -74,7 +74,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class Bench(NamedTuple):
-    """What all parts get: shape of the model, device, and the name of a real model instead."""
+    """Settings of all parts: shape of the model, device, and the name of a real model instead."""
 
     shape: str
     device: str

@@ -34,7 +34,7 @@ bm25 = "{0}"
 
 
 class Used(NamedTuple):
-    """What a command took."""
+    """Time and memory of a command."""
 
     seconds: float
     processor_seconds: float

@@ -49,7 +49,7 @@ PACKAGES = ("numpy", "torch", "transformers")
 
 @dataclass(frozen=True)
 class Devices:
-    """Where tasks are computed."""
+    """Device, number of processes and cluster that compute tasks."""
 
     device: str = "cpu"
     """"cpu" or "cuda"."""
