@@ -17,7 +17,7 @@ import pytest
 
 from pan_scdg.errors import Interrupted, UserError, UserErrors
 from pan_scdg.jobs import cluster
-from pan_scdg.jobs.cluster import TASKS_PER_WORKER, Devices, Workers, open_workers
+from pan_scdg.jobs.cluster import RESULTS_PER_WORKER, Devices, Workers, open_workers
 
 ROOT = Path(__file__).parents[2]
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
@@ -143,7 +143,7 @@ def test_tasks_are_taken_as_they_are_needed(workers: Workers[Task, Any]) -> None
     results = workers.map((square, taken.append(n) or n) for n in range(1000))  # type: ignore[func-returns-value]
     assert taken == []
     assert next(results) == 0
-    assert len(taken) <= 2 * TASKS_PER_WORKER + 2
+    assert len(taken) <= 2 * RESULTS_PER_WORKER
     inner = workers.map([(square, 4)])
     assert (next(inner), next(results)) == (16, 1), "two maps at once"
 
