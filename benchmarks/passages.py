@@ -61,10 +61,10 @@ def measure(truth: Mapping[str, Spans], detections: Mapping[str, Spans]) -> tupl
     spans = [
         [
             Span(name, begin, length, name, other, size)
-            for name, found in of.items()
-            for begin, length, other, size in found
+            for name, places in by_pair.items()
+            for begin, length, other, size in places
         ]
-        for of in (truth, detections)
+        for by_pair in (truth, detections)
     ]
     result = compute_plagdet(*spans)
     return result.macro_plagdet, result.macro_recall, result.macro_precision, result.granularity
@@ -97,7 +97,7 @@ def resample(
             for copy, number in enumerate(rng.choice(numbers, len(numbers)))
             for name in parts[int(number)]
         ]
-        samples = [{copy: of[name] for copy, name in drawn} for of in (truth, detections)]
+        samples = [{copy: spans[name] for copy, name in drawn} for spans in (truth, detections)]
         values.append(measure(*samples)[0])
     return f"{np.quantile(values, 0.025):.3f} to {np.quantile(values, 0.975):.3f}"
 
@@ -121,7 +121,7 @@ def main(data: Path, work: Path) -> None:
     rows = []
     for kind, other in ALIGNER_2015.items():
         members = [name for name in truth if kind in (kinds[name], "all")]
-        part = [{name: of[name] for name in members} for of in (truth, detections)]
+        part = [{name: spans[name] for name in members} for spans in (truth, detections)]
         plagdet, *values = measure(*part)
         interval = resample(members, groups, truth, detections)
         cells = [f"{plagdet:.3f} ({interval})", *(f"{value:.3f}" for value in values), f"{other:.3f}"]

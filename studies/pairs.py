@@ -139,7 +139,9 @@ def evaluate(method: Method, splits: Sequence[Split], scores: PairScores) -> lis
         training, test = scores.select(split.train), scores.select(split.test)
         if fitted or not scores_by:
             scores_by = method.compute_scores(labels, training)
-        choice = method.choose({parameter: of[training] for parameter, of in scores_by.items()}, labels[training])
+        choice = method.choose(
+            {parameter: column[training] for parameter, column in scores_by.items()}, labels[training]
+        )
         measures = measure(labels[test], scores_by[choice.parameter][test], choice.threshold)
         outcomes.append(Outcome(split.name, choice, measures))
     return outcomes

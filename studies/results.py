@@ -166,7 +166,7 @@ def read_scores(results: Sequence[Result], manifest: Sequence[ManifestPair]) -> 
     kept = [pair for pair in manifest if pair.names in scored]
     if not kept:
         raise UserError("no pair of the manifest has a score in every result", "give results of this input")
-    values = {folder: [of[pair.names] for pair in kept] for folder, of in by_folder.items()}
+    values = {folder: [scores[pair.names] for pair in kept] for folder, scores in by_folder.items()}
     return PairScores(kept, values, [pair.pair_id for pair in manifest if pair.names not in scored])
 
 

@@ -155,7 +155,10 @@ def draw_weights(pairs: int) -> Floats:
 def estimate_curves(gains: Floats) -> Curves:
     """Return the curves of both contents."""
     means = np.einsum("bp,pcl->clb", draw_weights(len(gains)), gains)
-    return {content: [_summarise(values) for values in of] for content, of in zip(CONTENT.values(), means, strict=True)}
+    return {
+        content: [_summarise(values) for values in by_retention]
+        for content, by_retention in zip(CONTENT.values(), means, strict=True)
+    }
 
 
 def resample_slopes(gains: Floats) -> dict[str, Estimate | float]:
@@ -165,7 +168,7 @@ def resample_slopes(gains: Floats) -> dict[str, Estimate | float]:
     plagiarism, new = (draw_weights(len(gains)) @ by_pair).T
     slopes = {"Plagiarism slope": plagiarism, "New slope": new, "Difference": plagiarism - new}
     positive = float(np.mean(plagiarism > 0))
-    return {**{name: _summarise(of) for name, of in slopes.items()}, "Pr(plagiarism slope > 0)": positive}
+    return {**{name: _summarise(values) for name, values in slopes.items()}, "Pr(plagiarism slope > 0)": positive}
 
 
 def _summarise(values: Floats) -> Estimate:
@@ -190,7 +193,7 @@ def fit_mixed(gains: Floats) -> MixedFit:
             try:
                 result = MixedLM(outcome, design, groups).fit(reml=False, method=optimiser)
                 finite = all(
-                    np.isfinite(of).all() for of in (result.fe_params, result.cov_params()[:4, :4], result.llf)
+                    np.isfinite(part).all() for part in (result.fe_params, result.cov_params()[:4, :4], result.llf)
                 )
                 failure = "" if result.converged else "no convergence"
                 failure = failure if finite else "numbers that are not finite"
@@ -241,7 +244,7 @@ def study_retention(prepared: Path, results: Sequence[Result], output: Path, ove
         raise UserError(f"two results have the name {doubled[0]!r}", "give names: NAME=FOLDER")
     means = {name: average_gains(result.folder, contexts) for name, result in zip(names, results, strict=True)}
     models = {name: estimate_retention(gains) for name, (gains, _) in means.items()}
-    figure = draw({name: of.curves for name, of in models.items()})
+    figure = draw({name: model.curves for name, model in models.items()})
     deviations = [
         "Spans of every truth file of a suspicious document count as reused.",
         "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
@@ -267,11 +270,11 @@ def list_fits(models: Models) -> list[str]:
     """Return lines on how each mixed model was fitted, with all warnings of the library."""
     return [
         f"{name}, mixed model: {line}"
-        for name, of in models.items()
+        for name, model in models.items()
         for line in (
-            f"{of.pairs * len(CONTENT) * len(LEVELS)} observations of {of.pairs} pairs",
-            f"optimiser {of.mixed.optimiser}",
-            *of.mixed.warnings,
+            f"{model.pairs * len(CONTENT) * len(LEVELS)} observations of {model.pairs} pairs",
+            f"optimiser {model.mixed.optimiser}",
+            *model.mixed.warnings,
         )
     ]
 
@@ -281,15 +284,15 @@ def make_tables(models: Models) -> list[Table]:
     mixed: list[Row] = []
     slopes: list[Row] = []
     points: list[Row] = []
-    for name, of in models.items():
-        for slope, (value, error, p) in of.mixed.slopes.items():
+    for name, model in models.items():
+        for slope, (value, error, p) in model.mixed.slopes.items():
             test = "one-sided" if SLOPES[slope][1] else "two-sided"
             shown = f"{p:.4f}" if p >= MIN_P else f"<{MIN_P:.4f}"
             mixed.append({"Model": name, "Slope": slope, "Estimate": value, "SE": error, "p": shown, "Test": test})
-        slopes.append({"Model": name, **of.slopes})
+        slopes.append({"Model": name, **model.slopes})
         points += [
-            {"Model": name, "Content": content, "Retention": level, "Pairs": of.pairs, "Gain": gain}
-            for content, curve in of.curves.items()
+            {"Model": name, "Content": content, "Retention": level, "Pairs": model.pairs, "Gain": gain}
+            for content, curve in model.curves.items()
             for level, gain in zip(LEVELS, curve, strict=True)
         ]
     unit = "in nats per token per unit of retention"

@@ -127,7 +127,9 @@ def read_ranking(argument: str) -> Ranking:
     name, path = split_name(argument)
     run = read_run(find_run(path))
     if not (path / CANDIDATES).exists():
-        coarse = {query: dict(sorted(of, key=lambda scored: (-scored[1], scored[0]))) for query, of in run.items()}
+        coarse = {
+            query: dict(sorted(ranked, key=lambda scored: (-scored[1], scored[0]))) for query, ranked in run.items()
+        }
         return Ranking(name or path.name.partition(".")[0], path, coarse, {}, run, {})
     job = require_job(path, "retrieval")
     lines = sorted(read_lines(path / CANDIDATES), key=lambda line: line["coarse_rank"])
@@ -182,12 +184,14 @@ def write_run(path: Path, orders: Mapping[str, Sequence[str]]) -> None:
 
 def make_run(orders: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, float]]]:
     """Return documents with whole scores down to 1, so that every evaluator keeps this order."""
-    return {query: [(doc_id, float(len(of) - i)) for i, doc_id in enumerate(of)] for query, of in orders.items()}
+    return {
+        query: [(doc_id, float(len(order) - i)) for i, doc_id in enumerate(order)] for query, order in orders.items()
+    }
 
 
 def rerank_by(candidates: Mapping[str, Candidates], chosen: Configuration) -> dict[str, list[str]]:
     """Return all documents of each query in the order of one configuration."""
-    return {query: _rerank(of, chosen) for query, of in candidates.items()}
+    return {query: _rerank(own, chosen) for query, own in candidates.items()}
 
 
 def _rerank(candidates: Candidates, chosen: Configuration) -> list[str]:
@@ -221,10 +225,10 @@ def _measure(grades: Mapping[str, int], order: Sequence[str]) -> tuple[float, fl
     gains = {doc_id: 2.0**grade - 1 for doc_id, grade in grades.items() if grade > 0}
     if not gains:
         return 0.0, 0.0, 0.0
-    found = [gains.get(doc_id, 0.0) for doc_id in order[:100]]
+    ordered = [gains.get(doc_id, 0.0) for doc_id in order[:100]]
     ideal = _discount(sorted(gains.values(), reverse=True))
-    recall, deep_recall = (sum(gain > 0 for gain in found[:cut]) / len(gains) for cut in (10, 100))
-    return _discount(found) / ideal, recall, deep_recall
+    recall, deep_recall = (sum(gain > 0 for gain in ordered[:cut]) / len(gains) for cut in (10, 100))
+    return _discount(ordered) / ideal, recall, deep_recall
 
 
 def _discount(gains: Sequence[float]) -> float:
@@ -235,11 +239,14 @@ def choose_configuration(
     name: str, qrels: Qrels, candidates: Mapping[str, Candidates], folds: Mapping[str, QueryFold]
 ) -> Frozen:
     """Search the grid on the development folds, and evaluate the best configuration there and on the hold-out."""
-    parts = {role: {q: of for q, of in qrels.items() if folds[q].role == role} for role in ("development", "holdout")}
+    parts = {
+        role: {q: relevant for q, relevant in qrels.items() if folds[q].role == role}
+        for role in ("development", "holdout")
+    }
     if min(map(len, parts.values())) < 2:
         raise UserError("the development or the holdout folds have fewer than two judged queries", "give more queries")
     grid = search_grid(parts["development"], candidates)
-    coarse = make_run({query: list(of.coarse) for query, of in candidates.items()})
+    coarse = make_run({query: list(own.coarse) for query, own in candidates.items()})
     both = [("coarse", coarse), ("reranked", make_run(rerank_by(candidates, grid[0].configuration)))]
     return Frozen(name, grid, *(compare_rows(judged, both) for judged in parts.values()))
 
@@ -251,14 +258,16 @@ def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int =
     rows: list[RetrievalRow] = []
     former: Mapping[str, Mapping[str, float]] = {}
     for name, run in runs:
-        values = {metric: of for metric, of in compute_per_query(qrels, run).items() if metric in METRICS}
+        values = {metric: by_query for metric, by_query in compute_per_query(qrels, run).items() if metric in METRICS}
         # correctly rounded sums: no figure may depend on the order of the files
-        means = {metric: math.fsum(of.values()) / len(of) for metric, of in values.items()}
-        differences = {m: {query: values[m][query] - of[query] for query in of} for m, of in former.items()}
+        means = {metric: math.fsum(by_query.values()) / len(by_query) for metric, by_query in values.items()}
+        differences = {
+            m: {query: values[m][query] - by_query[query] for query in by_query} for m, by_query in former.items()
+        }
         intervals = bootstrap_queries(differences)
         above = {}
-        for metric, of in differences.items():
-            column = np.array([of[query] for query in sorted(of)])
+        for metric, by_query in differences.items():
+            column = np.array([by_query[query] for query in sorted(by_query)])
             mean = Estimate(math.fsum(column) / len(column), *intervals[metric])
             above[metric] = mean, run_randomisation_test(column, resamples=resamples)
         rows.append(RetrievalRow(name, means, above))
@@ -295,7 +304,7 @@ def study_retrieval(
     if unknown := sorted(wanted - {*names}):
         raise UserError(f"unknown row {unknown[0]!r}", f"choose one of {', '.join(names)}")
     gains = pool_gains([*rankings, *(read_ranking(argument) for argument in more_gains)])
-    candidates = {of.name: make_candidates(of, gains) for of in rankings if of.gains or of.name in wanted}
+    candidates = {row.name: make_candidates(row, gains) for row in rankings if row.gains or row.name in wanted}
     frozen = None
     if candidates:
         name = search_on or next(iter(candidates))
@@ -312,11 +321,11 @@ def study_retrieval(
     if frozen is not None:
         sections.append(_make_choice_section(frozen))
     sections.append(Section("Deviations from the paper", list(_list_deviations(rankings, candidates, frozen))))
-    jobs = [{"row": of.name, **{key: value for key, value in of.job.items() if key != "files"}} for of in rankings]
+    jobs = [{"row": row.name, **{key: value for key, value in row.job.items() if key != "files"}} for row in rankings]
     write_report(output, "Retrieval of sources, before and after SCDG", sections, {"results": jobs})
     for number, (name, run) in enumerate(runs.items(), 1):
         slug = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
-        orders = {query: [doc_id for doc_id, _ in of] for query, of in run.items()}
+        orders = {query: [doc_id for doc_id, _ in ranked] for query, ranked in run.items()}
         write_run(output / "runs" / f"{number:02d}-{slug}.txt.gz", orders)
 
 
@@ -329,14 +338,14 @@ def list_runs(
         if frozen is None or own is None:
             yield name, ranking.final
             continue
-        orders = {name: {query: list(of.coarse) for query, of in own.items()}}
+        orders = {name: {query: list(candidate.coarse) for query, candidate in own.items()}}
         orders[f"{name} + SCDG"] = rerank_by(own, frozen.chosen)
         if frozen.chosen != PAPER:
             orders[f"{name} + SCDG, paper's configuration"] = rerank_by(own, PAPER)
-        final = {query: [doc_id for doc_id, _ in of] for query, of in ranking.final.items()}
+        final = {query: [doc_id for doc_id, _ in ranked] for query, ranked in ranking.final.items()}
         if ranking.gains and final not in orders.values():
             orders[f"{name} + SCDG as the profile has it"] = final
-        yield from ((title, make_run(of)) for title, of in orders.items())
+        yield from ((title, make_run(order)) for title, order in orders.items())
 
 
 def _make_choice_section(frozen: Frozen) -> Section:
@@ -369,7 +378,7 @@ def _list_deviations(
     yield "The paper names four of nine features, the upper tails; the others are ours."
     yield f"The paper does not say on which first stage it searched: here it is {frozen.searched_on}."
     for name, by_query in candidates.items():
-        if partly := [len(of.gains) for of in by_query.values() if len(of.gains) < len(of.coarse)]:
+        if partly := [len(own.gains) for own in by_query.values() if len(own.gains) < len(own.coarse)]:
             yield f"{name}: candidates after the first {min(partly)} to {max(partly)} have no gains and stay."
     if frozen.chosen != PAPER:
         yield f"The paper's configuration, {PAPER}, has rows of its own."

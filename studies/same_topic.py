@@ -150,7 +150,9 @@ def match_results(
     sides: dict[str, dict[str, Result]] = {}
     for result in results:
         names = read_values(result.folder).keys()
-        side = next((side for side, of in (("pan25", pan25), ("multinews", news)) if not names.isdisjoint(of)), None)
+        side = next(
+            (side for side, members in (("pan25", pan25), ("multinews", news)) if not names.isdisjoint(members)), None
+        )
         if side is None:
             what, remedy = "has no pair of pan25/ or multinews/", "give results of the folders that `prepare` wrote"
             raise UserError(what, remedy, result.folder)
@@ -208,23 +210,23 @@ def make_tables(outcomes: Sequence[TopicResult]) -> list[Table]:
     utilities: list[Row] = []
     thresholds: list[Row] = []
     models: list[Row] = []
-    for of in outcomes:
-        name, rate, m = of.method.name, Percent(of.positive_rate), of.measures
-        proxies.append({"Method": name, "Proxy FPR": rate, "Positive": of.positive, "News pairs": of.news})
+    for outcome in outcomes:
+        name, rate, m = outcome.method.name, Percent(outcome.positive_rate), outcome.measures
+        proxies.append({"Method": name, "Proxy FPR": rate, "Positive": outcome.positive, "News pairs": outcome.news})
         utility = {"Prec.": m["precision"], "Rec.": m["recall"], "F1": m["f1"]}
         utilities.append({"Method": name, **utility, "Pos. rate": rate})
         names = ("Threshold", "Pooled F1", "PAN25 F1", "Accuracy")
-        thresholds.append({"Method": name, **dict(zip(names, of.choice, strict=True))})
-        weights: LogisticWeights | None = getattr(of.settings, "weights", None)
+        thresholds.append({"Method": name, **dict(zip(names, outcome.choice, strict=True))})
+        weights: LogisticWeights | None = getattr(outcome.settings, "weights", None)
         if weights is not None:
             models.append({"Method": name, "Feature": "intercept", "Coefficient": weights.intercept})
             models += [
                 {"Method": name, "Feature": feature, "Coefficient": value, "Mean": mean, "Standard deviation": scale}
                 for feature, value, mean, scale in zip(
-                    of.settings.features, weights.coefficients, weights.mean, weights.scale, strict=True
+                    outcome.settings.features, weights.coefficients, weights.mean, weights.scale, strict=True
                 )
             ]
-    groups = [of.method.group for of in outcomes]
+    groups = [outcome.method.group for outcome in outcomes]
     better = {"Prec.": max, "Rec.": max, "F1": max, "Pos. rate": min}
     caption = "PAN25 utility and positive decisions on the news pairs, both on the test parts"
     return [

@@ -187,7 +187,7 @@ def make_folds(query_ids: Sequence[str]) -> list[QueryFold]:
 
 def read_folds(path: Path, query_ids: Set[str]) -> dict[str, QueryFold]:
     """Return the fold of each query, from JSON Lines; raises UserError if they are of other queries."""
-    folds = {str(of.query_id): of for of in read_records(path, QueryFold, "query", lambda of: (of.query_id,))}
+    folds = {str(fold.query_id): fold for fold in read_records(path, QueryFold, "query", lambda fold: (fold.query_id,))}
     if different := sorted(query_ids ^ folds.keys()):
         what = f"has other queries than the data, for example {different[0]!r}"
         raise UserError(what, "give the folds of these queries", path)

@@ -66,12 +66,12 @@ def explain_pair(profile: Profile, device: str) -> str:
     """Return the decision about one pair of the examples in a sentence."""
     suspicious, source = PAIRS / "susp" / f"{PAIR[0]}.txt", PAIRS / "src" / f"{PAIR[1]}.txt"
     result = score_files(profile, suspicious, source, device=device, model=None, engine="packed")
-    found = result.passages or ()
+    passages = result.passages or ()
     decision = "the profile has no threshold for this model"
     if result.threshold is not None:
         reported = "reported as reuse" if result.decision else "not reported"
         decision = f"the threshold is {result.threshold:.3f}, so the pair is {reported}"
-    places = [f"{evidence.passage.this_length} characters from {evidence.passage.this_offset}" for evidence in found]
+    places = [f"{evidence.passage.this_length} characters from {evidence.passage.this_offset}" for evidence in passages]
     return (
         f"One decision explained: {suspicious.stem} matches {source.stem} with a score of {result.score:.3f}; "
         f"{decision}. {format_count(len(places), 'passage')}: {', '.join(places)}. "

@@ -63,7 +63,7 @@ def run_randomisation_test(differences: npt.ArrayLike, seed: int = SEED, resampl
     def compute_mean(sample: Floats, axis: int) -> Floats:
         return np.asarray(sample.mean(axis=axis))
 
-    found = permutation_test(
+    test = permutation_test(
         (np.asarray(differences, dtype=np.float64),),
         compute_mean,
         permutation_type="samples",
@@ -72,4 +72,4 @@ def run_randomisation_test(differences: npt.ArrayLike, seed: int = SEED, resampl
         batch=BATCH,
         rng=np.random.default_rng(seed),
     )
-    return float(found.pvalue)
+    return float(test.pvalue)

@@ -51,8 +51,8 @@ def compute_per_query(qrels: Qrels, run: Run) -> dict[str, dict[str, float]]:
     judged = {query: {doc: max(0, grade) for doc, grade in docs.items()} for query, docs in qrels.items() if docs}
     scored = {query: dict(run[query]) for query in judged if run.get(query)}
     if scored:
-        for found in ir_measures.iter_calc(list(names), judged, scored):
-            values[names[found.measure]][found.query_id] = float(found.value)
+        for value in ir_measures.iter_calc(list(names), judged, scored):
+            values[names[value.measure]][value.query_id] = float(value.value)
     return {**values, TIRA: compute_tira_ndcg(qrels, run)}
 
 

@@ -257,8 +257,8 @@ def find_passages(
     )
     evidence: dict[DocumentPair, list[Evidence]] = {}
     with Progress("finding passages", len(chosen)) as progress:
-        for decision, found in zip(chosen, compute(tasks), strict=True):
-            evidence[decision.pair] = found.evidence
+        for decision, located in zip(chosen, compute(tasks), strict=True):
+            evidence[decision.pair] = located.evidence
             progress.update()
     return [_add_evidence(d, evidence[d.pair], checked.lengths[d.pair]) if d.pair in evidence else d for d in decisions]
 

@@ -270,8 +270,8 @@ def _lock(output: Path) -> Iterator[None]:
         os.close(folder)
 
 
-def _check_same(found: Mapping[str, Any], job: Mapping[str, Any], what: str, output: Path) -> None:
-    different = [name for name in job if found.get(name) != job[name]]
+def _check_same(recorded: Mapping[str, Any], job: Mapping[str, Any], what: str, output: Path) -> None:
+    different = [name for name in job if recorded.get(name) != job[name]]
     if different:
         fields = [name for name in different if name in DIFFERENT_JOB] or ["settings"]
         remedy = "choose another --output, or --overwrite to replace it"

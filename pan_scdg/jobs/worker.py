@@ -107,8 +107,8 @@ class PairWorker:
     def list_models(self) -> dict[str, FoundModel]:
         """Return the models that the result depends on, by their names in the job; see `identify`."""
         locator = self.locator if self.profile.passages is not None else None
-        found = {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
-        return {**found, **({"language_model": self.model.found} if self.explains else {})}
+        models = {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
+        return {**models, **({"language_model": self.model.found} if self.explains else {})}
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models."""

@@ -73,8 +73,8 @@ def _fetch(name: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
         try:
             with redirect_stdout(sys.stderr):
-                found = resolver.get_package_jar("org.terrier", package, version, partial, kind)
-            whole = shutil.copyfile(found, Path(partial) / "whole")
+                jar = resolver.get_package_jar("org.terrier", package, version, partial, kind)
+            whole = shutil.copyfile(jar, Path(partial) / "whole")
         except (OSError, ValueError) as e:
             raise UserError(f"{name} cannot be fetched: {e}", "check the network connection and try again") from e
         with whole.open("rb") as file:

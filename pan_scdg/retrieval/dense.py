@@ -228,8 +228,8 @@ def rank_documents(
 
 def _list_scores(best: Floats, doc_ids: Sequence[str]) -> dict[str, float]:
     """Return the similarities of the documents that have one."""
-    found = np.flatnonzero(best > -np.inf)
-    return {doc_ids[i]: score for i, score in zip(found.tolist(), best[found].tolist())}
+    scored = np.flatnonzero(best > -np.inf)
+    return {doc_ids[i]: score for i, score in zip(scored.tolist(), best[scored].tolist())}
 
 
 def find_nearest(

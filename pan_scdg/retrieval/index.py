@@ -56,20 +56,22 @@ def check_index(folder: Path, manifest: dict[str, Any]) -> None:
         UserError: it has none, or others; the text names what differs.
     """
     try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="ascii"))
+        existing = json.loads((folder / MANIFEST).read_text(encoding="ascii"))
     except FileNotFoundError as e:
         raise UserError("no index of a corpus", "make one with the command index", folder) from e
     except (OSError, ValueError) as e:
         raise UserError(f"not a readable search index: {e}", "delete it and run again", folder) from e
     remedy = "make one for this input with the command index, with this profile, model and device"
     for name, expected in manifest.items():
-        if found.get(name) == expected:
+        if existing.get(name) == expected:
             continue
         if name in ("format", "corpus"):
             raise UserError(f"was made for another {'version' if name == 'format' else 'corpus'}", remedy, folder)
-        if name not in found:
+        if name not in existing:
             raise UserError(f"has no {name} for this profile", remedy, folder)
-        differ = [f"{k} is {found[name].get(k)!r}, not {v!r}" for k, v in expected.items() if found[name].get(k) != v]
+        differ = [
+            f"{k} is {existing[name].get(k)!r}, not {v!r}" for k, v in expected.items() if existing[name].get(k) != v
+        ]
         raise UserError(f"has no {name} for this profile: {'; '.join(differ)}", remedy, folder)
 
 

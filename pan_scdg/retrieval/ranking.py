@@ -45,10 +45,10 @@ def list_ranks(ranking: Ranking) -> dict[str, int]:
     Raises:
         ValueError: a document is listed twice.
     """
-    found = {ranked.doc_id: rank for rank, ranked in enumerate(ranking, 1)}
-    if len(found) < len(ranking):
+    ranks = {ranked.doc_id: rank for rank, ranked in enumerate(ranking, 1)}
+    if len(ranks) < len(ranking):
         raise ValueError("a ranking lists a document twice")
-    return found
+    return ranks
 
 
 def fuse_by_rrf(rankings: Iterable[Ranking], depth: int) -> Ranking:

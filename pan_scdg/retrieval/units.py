@@ -94,25 +94,25 @@ def extract_title_abstract(text: str) -> str:
 def _split_lines(text: str) -> list[Line]:
     """Return the lines that are not blank. A rule is a nameless heading; ``Abstract: We`` is a heading and a line."""
     raw = text.split("\n")
-    found: list[Line] = []
+    lines: list[Line] = []
     for i, line in enumerate(raw):
-        opens = i == 0 or not raw[i - 1].strip() or (bool(found) and found[-1].heading)
+        opens = i == 0 or not raw[i - 1].strip() or (bool(lines) and lines[-1].heading)
         following = raw[i + 1] if i + 1 < len(raw) else ""
         if not line.strip():
             continue
         if RULE.match(line):
-            found.append(Line(True, ""))
+            lines.append(Line(True, ""))
         elif (
             MARKDOWN.match(line)
             or find_section_name(line) == "abstract"
             or (opens and is_bare_heading(line, following))
         ):
-            found.append(Line(True, strip_marks(line)))
+            lines.append(Line(True, strip_marks(line)))
         elif opens and (label := _LABEL.match(line)):
-            found += [Line(True, "abstract"), Line(False, line[label.end() :].strip())]
+            lines += [Line(True, "abstract"), Line(False, line[label.end() :].strip())]
         else:
-            found.append(Line(False, line.strip()))
-    return found
+            lines.append(Line(False, line.strip()))
+    return lines
 
 
 def _extract_title(lines: list[Line]) -> str:

@@ -39,12 +39,12 @@ def attribute_passages(gains: Floats, offsets: Offsets, units: Sequence[tuple[in
         offsets: the characters of each token, ``[n, 2]``; empty intervals belong to no unit.
         units: the characters of consecutive parts of the target, such as sentences.
     """
-    found = []
+    passages = []
     for row, members in groupby(((_choose_source(gains, offsets, unit), unit) for unit in units), key=lambda x: x[0]):
         if row is not None:
             spans = [unit for _, unit in members]
-            found.append(_describe(gains, offsets, spans[0][0], spans[-1][1], row))
-    return found
+            passages.append(_describe(gains, offsets, spans[0][0], spans[-1][1], row))
+    return passages
 
 
 def _choose_source(gains: Floats, offsets: Offsets, unit: tuple[int, int]) -> int | None:

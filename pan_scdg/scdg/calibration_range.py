@@ -69,27 +69,29 @@ def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: 
     low, high = 1 - MARGIN, 1 + MARGIN
     (fewest, most), (least, largest) = known.tokens, known.nats_per_byte
     enough = fewest if aggregate.entry.parameter != "w" else min(fewest, int(aggregate.parameter))
-    found = []
+    warnings = []
     if facts.tokens < low * enough:
-        found.append(f"outside calibration: {facts.tokens} target tokens, calibrated on {fewest} to {most}")
+        warnings.append(f"outside calibration: {facts.tokens} target tokens, calibrated on {fewest} to {most}")
     if aggregate.entry.parameter == "w" and facts.tokens > high * most:
-        found.append(f"outside calibration: {facts.tokens} target tokens, calibrated on at most {most}: more windows")
+        warnings.append(
+            f"outside calibration: {facts.tokens} target tokens, calibrated on at most {most}: more windows"
+        )
     if facts.common_words < low * known.common_words:
-        found.append(
+        warnings.append(
             f"outside calibration: language or characters: share of common words {facts.common_words:.2f}, "
             f"calibrated on at least {known.common_words:.2f}"
         )
     if facts.nats_per_byte > high * largest:
-        found.append(
+        warnings.append(
             f"outside calibration: {facts.nats_per_byte:.2f} nats per byte without the source, above the maximum "
             f"{largest:.2f}"
         )
     if facts.nats_per_byte < low * least:
-        found.append(
+        warnings.append(
             f"target nearly predictable without the source: {facts.nats_per_byte:.2f} nats per byte, calibrated on at "
             f"least {least:.2f}"
         )
-    return found
+    return warnings
 
 
 def thin_scores(scores: Floats) -> tuple[float, ...]:

@@ -42,8 +42,8 @@ def choose_threshold(
     truth = np.asarray(labels, dtype=bool)
     _check_scores(scores_by, truth)
     allowed = int(max_false_positives * int((~truth).sum()) + 1e-9)
-    found = [_find_best(float(p), np.asarray(s, np.float64), truth, allowed) for p, s in scores_by.items()]
-    best = max((b for b in found if b is not None), default=None)
+    candidates = [_find_best(float(p), np.asarray(s, np.float64), truth, allowed) for p, s in scores_by.items()]
+    best = max((b for b in candidates if b is not None), default=None)
     if best is None:
         raise UserError(
             f"every threshold calls more than {max_false_positives:.0%} of the negative pairs positive",
