@@ -96,4 +96,5 @@ class SentenceEncoder:
     def _encoder(self) -> "Encoder":
         from pan_scdg.models.encoder import load_encoder
 
-        return load_encoder(self.model.folder, self._device, self._batch)
+        # on every device, since thresholds were calibrated with such vectors
+        return load_encoder(self.model.folder, self._device, self._batch, "float32")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from pan_scdg.cli.options import (
     FOLDER,
@@ -40,7 +41,7 @@ HEADINGS = {
     ),
     "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
     "Devices": ("workers", "cluster"),
-    "Retrieval": ("index", "candidates"),
+    "Retrieval": ("index", "candidates", "deadline"),
 }
 
 
@@ -100,6 +101,13 @@ HEADINGS = {
     envvar="inputRun",
     help="TREC run, or folder with one, that replaces the first stage.",
 )
+@click.option(
+    "--deadline",
+    type=click.FloatRange(0, min_open=True),
+    metavar="HOURS",
+    envvar="PAN_SCDG_DEADLINE",
+    help="Write the results before this many hours have passed; candidates left by then keep their coarse order.",
+)
 @quiet_option
 def run(directory: Path, output: Path, profile: str, device: str, over_long: str | None, **rest: Any) -> None:
     """Decide document pairs, or rank the sources of queries.
@@ -139,6 +147,10 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
         if rest[name]:
             what = "retrieval" if task == "pairs" else "pairs"
             raise click.UsageError(f"--{name.replace('_', '-')} is for {what}")
+    # of a container, the variable may be set for both tasks
+    source = click.get_current_context().get_parameter_source("deadline")
+    if task == "pairs" and source is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--deadline is for retrieval")
     if rest["scores_only"] and rest["report"]:
         raise click.UsageError("--report has no effect with --scores-only, which decides nothing")
 

@@ -199,7 +199,7 @@ def _score(
     """
     pairs = {one: _make_pair(material, one) for i, j in indices for one in _list_directions(material, (i, j))}
     checked = check_pairs(tuple(pairs.values()), worker.method, Notices(), "negative")
-    score_pairs(checked.lengths, compute, scores, worker.profile.method_settings.max_batch)
+    score_pairs(checked, compute, scores, "negative", worker.profile.method_settings.max_batch)
     left, right = material.suspicious, material.sources
     scored = []
     for pair_indices in indices:

@@ -50,6 +50,8 @@ class RunOptions:
     metadata: bool = False
     index: Path | None = None
     candidates: Path | None = None
+    deadline: float | None = None
+    """Hours after which the results of a retrieval are written, whether all candidates are scored or not."""
 
     @property
     def devices(self) -> Devices:

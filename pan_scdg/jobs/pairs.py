@@ -91,7 +91,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         say([describe_models(models.values())] if models else [])
         checked = check_pairs(pairs, worker.method, notices, options.on_error)
         with open_workers(worker, options.devices) as workers:
-            score_pairs(checked.lengths, workers.map, work.scores, profile.method_settings.max_batch)
+            score_pairs(checked, workers.map, work.scores, options.on_error, profile.method_settings.max_batch)
             files = [_write_scores(work, pairs)]
             if not options.scores_only:
                 rule = DecisionRule(profile, job)
@@ -145,10 +145,14 @@ def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices,
                 if not texts.source.strip():
                     notices.add("empty source document", str(pair.source.path))
             progress.update()
+    _stop_on_errors(checked, on_error)
+    return checked
+
+
+def _stop_on_errors(checked: CheckedPairs, on_error: OnError) -> None:
     if checked.errors and on_error == "stop":
         errors = checked.errors.values()
         raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
-    return checked
 
 
 def read_texts(pair: DocumentPair) -> TextPair:
@@ -158,22 +162,34 @@ def read_texts(pair: DocumentPair) -> TextPair:
 
 
 def score_pairs(
-    lengths: Mapping[DocumentPair, tuple[int, int]],
+    checked: CheckedPairs,
     compute: Callable[..., Iterator[Any]],
     scores: ScoreFile,
+    on_error: OnError,
     max_batch: int | None = None,
 ) -> None:
     """Score the batches that are not in the score file yet, and append their scores.
 
     A batch is computed as a whole, since the last digits of a score depend on what is computed together.
+
+    Raises:
+        UserErrors: a pair exceeds the memory, and ``on_error`` is "stop"; else it is added to ``checked.errors``.
     """
     batches = [
-        batch for batch in make_batches(lengths, max_batch) if not all(name_key(pair) in scores for pair in batch)
+        batch
+        for batch in make_batches(checked.lengths, max_batch)
+        if not all(name_key(pair) in scores for pair in batch)
     ]
     tasks = ([read_texts(pair) for pair in batch] for batch in batches)
     with Progress("scoring pairs", sum(map(len, batches))) as progress:
         for batch, batch_scores in zip(batches, compute(tasks), strict=True):
-            scores.append(_make_line(pair, score) for pair, score in zip(batch, batch_scores, strict=True))
+            results = dict(zip(batch, batch_scores, strict=True))
+            errors = {pair: result for pair, result in results.items() if isinstance(result, UserError)}
+            scores.append(_make_line(pair, score) for pair, score in results.items() if pair not in errors)
+            for pair, e in errors.items():
+                what = f"with {pair.source.doc_id} as source: {e.what}"
+                checked.errors[pair] = UserError(what, e.remedy, pair.suspicious.path)
+            _stop_on_errors(checked, on_error)
             progress.update(len(batch))
 
 

@@ -7,6 +7,7 @@ the cosines of the query's sentences.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -44,6 +45,8 @@ SCORE_DECIMALS = 6
 """Final scores and gains are compared rounded."""
 COSINE_DECIMALS = 5
 """Precision of the cosines of sentences; the last digits of a product depend on the processor."""
+BAND_RANKS = 50
+"""Coarse ranks that are scored before the next ones if time is limited; each band reads the corpus once."""
 MATCH_TEMPERATURE = 0.05
 """Differences of cosines that are small beside it count little."""
 ABSENT = -1.0
@@ -156,6 +159,34 @@ def group_by_source(
     return {doc_id: ids for doc_id, ids in queries.items() if not all((name, doc_id) in scores for name in ids)}
 
 
+def split_into_bands(
+    queries: Mapping[str, list[str]], stages: Mapping[str, FirstStage], settings: RetrievalSettings
+) -> list[dict[str, list[str]]]:
+    """Return the sources with their queries by the best rank that a source has, `BAND_RANKS` ranks together.
+
+    When the first bands are scored, all queries have scores down to the same rank, and each source is computed once.
+    """
+    best: dict[str, int] = {}
+    for stage in stages.values():
+        for rank, candidate in enumerate(select_scored(stage, settings)):
+            best[candidate.doc_id] = min(rank, best.get(candidate.doc_id, rank))
+    bands: dict[int, dict[str, list[str]]] = {}
+    for doc_id, ids in queries.items():
+        bands.setdefault(best[doc_id] // BAND_RANKS, {})[doc_id] = ids
+    return [bands[number] for number in sorted(bands)]
+
+
+def count_scored_ranks(stages: Mapping[str, FirstStage], settings: RetrievalSettings, scores: ScoreFile) -> int | None:
+    """Return the number of coarse ranks whose candidates are scored for every query; None if all are scored."""
+    missing = [
+        rank
+        for query_id, stage in stages.items()
+        for rank, candidate in enumerate(select_scored(stage, settings))
+        if (query_id, candidate.doc_id) not in scores
+    ]
+    return min(missing, default=None)
+
+
 def score_candidates(
     corpus: Corpus,
     targets: Mapping[str, Target],
@@ -164,6 +195,7 @@ def score_candidates(
     scores: ScoreFile,
     compute: Callable[[Iterable[SourceTask]], Iterator[list[TargetScore]]],
     keep_gains: bool,
+    is_late: Callable[[], bool] | None = None,
 ) -> None:
     """Score the candidates that are not in the score file yet, and append a line for each.
 
@@ -177,18 +209,25 @@ def score_candidates(
         scores: where lines are appended, source by source.
         compute: computes tasks, in order.
         keep_gains: also write the gain of every token.
+        is_late: returns True when no further task may begin; the best coarse ranks are then scored first. None: all
+            candidates are scored.
     """
     queries = group_by_source(stages, settings, scores)
+    bands = [queries] if is_late is None else split_into_bands(queries, stages, settings)
+    late = is_late or (lambda: False)
     texts = {targets[query_id].text: targets[query_id] for ids in queries.values() for query_id in ids}
     with Progress("scoring queries", len(texts)) as progress:
         alone: dict[str, LogProbs] = {}
-        for text, (score,) in zip(texts, compute(SourceTask(None, (target,)) for target in texts.values())):
+        tasks = (SourceTask(None, (target,)) for target in texts.values())
+        for text, (score,) in zip(texts, compute(takewhile(lambda _: not late(), tasks))):
             alone[text] = score.log_probs
             progress.update()
     pending: deque[tuple[str, list[str]]] = deque()
 
     def make_tasks() -> Iterator[SourceTask]:
-        for document in corpus.select(queries):
+        for document in (document for band in bands for document in corpus.select(band)):
+            if late():
+                return
             ids = queries[document.doc_id]
             distinct = list(dict.fromkeys(targets[query_id].text for query_id in ids))
             pending.append((document.doc_id, distinct))

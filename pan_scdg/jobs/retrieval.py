@@ -7,6 +7,7 @@ its candidates by a worker, reranked, and written as lines of a TREC run and of 
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ from pan_scdg.jobs.rerank import (
     SourceTask,
     aggregate_gains,
     compares_gains,
+    count_scored_ranks,
     match_candidates,
     prepare_targets,
     rank_candidates,
@@ -67,6 +69,8 @@ GAINS = "gains.jsonl.gz"
 INDEX = "index"
 """Folder of the indexes in the work folder of a run without --index."""
 COARSE_DECIMALS = 9
+RESERVED = 0.02
+"""Share of the time until a deadline that is left for the last tasks and the results."""
 
 
 class RetrievalWorkers:
@@ -153,6 +157,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     Raises:
         UserError: input, settings or output are not usable; no result is published.
     """
+    is_late = None if options.deadline is None else _start_clock(options.deadline)
     settings, notices = profile.need_retrieval(), Notices(options.strict)
     all_queries = read_queries(options.input, notices)
     queries, partial = take_first(tuple(all_queries), options.limit, "queries")
@@ -195,18 +200,30 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
                     build_indexes(corpus, folder, settings, manifest, opened.map)
                 stages = _search(corpus, queries, workers, work, folder)
             if settings.rerank:
-                score_candidates(corpus, targets, stages, settings, work.scores, opened.map, options.keep_gains)
-        files = write_results(work, corpus, queries, stages, workers, options.keep_gains)
+                score_candidates(
+                    corpus, targets, stages, settings, work.scores, opened.map, options.keep_gains, is_late
+                )
+        if (ranks := count_scored_ranks(stages, settings, work.scores)) is not None:
+            about["deadline"] = f"the first {ranks} candidates of each query were scored within {options.deadline:g} h"
+            warnings.append(f"warning: {about['deadline']}; the others follow in coarse order")
+            settings = settings.model_copy(update={"scored": ranks})
+        files = write_results(work, corpus, queries, stages, workers, settings, options.keep_gains)
         if options.report:
             files.append(write_page(work.staged, {**job, **about}, options.input))
         if options.metadata:
-            files.append(write_metadata(work.staged, job))
+            files.append(write_metadata(work.staged, {**job, **{k: v for k, v in about.items() if k == "deadline"}}))
         incidents = [] if workers.model is None else workers.model.incidents
         work.publish(files, **about, incidents=incidents)
     done = "ranked sources" if settings.rerank else "found candidates"
     page = [f"report: {options.output / PAGE}"] if options.report else []
     summary = f"{done} of {format_count(len(queries), 'query')}: {options.output / RUN}"
     return [*notices.list_warnings(), *warnings, summary, *page]
+
+
+def _start_clock(hours: float) -> Callable[[], bool]:
+    """Return a function that returns True from the moment on when the results have to be written."""
+    end = time.monotonic() + hours * 3600 * (1 - RESERVED)
+    return lambda: time.monotonic() >= end
 
 
 def _search(
@@ -255,10 +272,11 @@ def write_results(
     queries: Sequence[Query],
     stages: Mapping[str, FirstStage],
     workers: RetrievalWorkers,
+    settings: RetrievalSettings,
     keep_gains: bool,
 ) -> list[str]:
     """Write run, scores, candidates, and the evidence if gains are known; return the names of the files."""
-    settings, scores, folder = workers.settings, work.scores, work.staged
+    scores, folder = work.scores, work.staged
     ranked = {query.query_id: rank_query(query, stages[query.query_id], scores, settings) for query in queries}
     files = [RUN, SCORES, CANDIDATES]
     with open_gzip_text(folder / RUN) as run, open_gzip_text(folder / SCORES) as file:

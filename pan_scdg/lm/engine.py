@@ -23,6 +23,7 @@ from pan_scdg.lm.logprobs import (
     gather_log_softmax,
 )
 from pan_scdg.lm.packing import (
+    NotPackableError,
     Row,
     build_not_packable_error,
     check_computed,
@@ -31,7 +32,8 @@ from pan_scdg.lm.packing import (
     count_row_tokens,
     plan_rows,
 )
-from pan_scdg.models.devices import explain_too_large, is_out_of_memory
+from pan_scdg.logs import say
+from pan_scdg.models.devices import explain_too_large, free_memory, is_out_of_memory
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput
 
@@ -45,6 +47,10 @@ CPU_ROWS = 128
 """Fewest targets whose logits a CPU computes at a time, since each product reads all weights of the head."""
 CPU_LOGITS = 1 << 22
 """Logits that a CPU computes at a time beyond that, so few that they stay in its cache."""
+FALLBACK = "sdpa"
+"""The attention that replaces one of which packed rows fail: needs no package, and runs on every device."""
+LENGTH_STEP = 256
+"""Inputs that a GPU computes alone are padded to a multiple of it: cuDNN plans its attention anew for every length."""
 
 
 class Engine(Protocol):
@@ -54,6 +60,8 @@ class Engine(Protocol):
     """Number of tokens that the model has computed."""
     splits: list[int]
     """For each lack of memory, the largest number of tokens of a call from then on."""
+    attention: str | None
+    """The attention of packed rows, see `attention.BACKENDS`; None without any."""
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Return the log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
@@ -66,14 +74,21 @@ class Engine(Protocol):
 
 
 def make_engine(name: EngineName, lm: LanguageModel, settings: "ModelSettings") -> Engine:
-    """Return the engine of that name.
+    """Return the engine of that name; if the profile's attention fails on packed rows, sdpa computes them.
 
     Raises:
-        UserError: the model or the profile's attention cannot be packed.
+        UserError: the model cannot be packed.
     """
     if name == "reference":
         return ReferenceEngine(lm)
-    return PackedEngine(lm, settings.attention, settings.pack_tokens)
+    try:
+        return PackedEngine(lm, settings.attention, settings.pack_tokens)
+    except NotPackableError as e:
+        if settings.attention == FALLBACK:
+            raise
+        engine = PackedEngine(lm, FALLBACK, settings.pack_tokens)
+        say([f"warning: attention {settings.attention} is replaced by {FALLBACK}: {e.what}"])
+        return engine
 
 
 class ReferenceEngine:
@@ -83,6 +98,7 @@ class ReferenceEngine:
         self._lm, self._rows = lm, rows
         self.tokens = 0
         self.splits: list[int] = []
+        self.attention: str | None = None
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """See `Engine`."""
@@ -106,10 +122,12 @@ class PackedEngine:
     def __init__(self, lm: LanguageModel, attention: str, budget: int, rows: int = HEAD_ROWS) -> None:
         check_config(lm)
         self._lm, self._backend, self._budget = lm, find_backend(attention), budget
+        self.attention: str | None = attention
         self._decoder, self._head = get_decoder_and_head(lm.model)
         self._layers = list(range(lm.model.config.get_text_config().num_hidden_layers))
         vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
         self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
+        self._length_step = 1 if on_cpu else LENGTH_STEP
         self.tokens = 0
         self.splits: list[int] = []
         check_computed(lm, self._compute_with_budget)
@@ -178,8 +196,7 @@ class PackedEngine:
                     raise
             # Outside the except block the exception, and the memory that its frames hold, are freed.
             kept.clear()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            free_memory(self._lm.device)
             return finished, row
         return finished, None
 
@@ -191,11 +208,13 @@ class PackedEngine:
 
         ids, positions, packing = self._pack_row(row, items)
         self.tokens += len(ids)
-        tokens = torch.from_numpy(ids).to(self._lm.device)[None]
         if packing.is_plain:
+            # no token attends to the padding after it
+            tokens = torch.from_numpy(np.pad(ids, (0, self._count_padding(len(ids))))).to(self._lm.device)[None]
             # the model's own attention is the fastest; why with a mask: see `compute_target_log_probs`
             hidden = self._decoder(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=False)
-            return self._score_row(hidden.last_hidden_state[0], row, items)
+            return self._score_row(hidden.last_hidden_state[0, : len(ids)], row, items)
+        tokens = torch.from_numpy(ids).to(self._lm.device)[None]
         packing.keep = kept if row.keep else None
         packing.kept = kept if row.kept else None
         position_ids = torch.from_numpy(positions).to(self._lm.device)[None]
@@ -229,6 +248,10 @@ class PackedEngine:
         ids = np.concatenate([ids for ids, _ in pieces])
         positions = np.concatenate([np.arange(start, start + len(ids)) for ids, start in pieces])
         return ids, positions, packing
+
+    def _count_padding(self, length: int) -> int:
+        padded = -(-length // self._length_step) * self._length_step
+        return max(0, min(padded, self._lm.positions or padded) - length)
 
     def _make_spans(self, lengths: Iterator[int]) -> Spans:
         return Spans(tuple(lengths), self._lm.device)

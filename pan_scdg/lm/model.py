@@ -96,9 +96,14 @@ class ScoringModel:
 
     @property
     def incidents(self) -> list[str]:
-        """Return what may have changed last digits: calls that were made smaller for lack of memory."""
+        """Return what may have changed last digits: another attention, or smaller calls for lack of memory."""
         splits = self._splits + ([] if self._engine is None else self._engine.splits)
-        return [f"memory was short: from here on at most {tokens} tokens a call" for tokens in dict.fromkeys(splits)]
+        attention = None if self._engine is None else self._engine.attention
+        replaced = attention not in (None, self.settings.attention)
+        return [
+            *([f"attention {self.settings.attention} was replaced by {attention}"] if replaced else []),
+            *(f"memory was short: from here on at most {tokens} tokens a call" for tokens in dict.fromkeys(splits)),
+        ]
 
     def release(self) -> None:
         """Free the memory of the weights, which the next call loads again."""

@@ -17,6 +17,10 @@ from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput
 
 
+class NotPackableError(UserError):
+    """The default engine would give wrong numbers with a model or an attention."""
+
+
 class Shared(NamedTuple):
     """Inputs whose contexts are equal except for the last token; a single input shares nothing."""
 
@@ -175,7 +179,7 @@ def check_computed(lm: LanguageModel, score: Score) -> None:
     try:
         together = score(items, 1024)
         kept = score(items[tail:], 1)  # one input per row, the second with the kept prefix of the first
-    except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as e:
+    except (TypeError, ValueError, AttributeError, LookupError, RuntimeError, ImportError) as e:
         raise build_not_packable_error(lm, f"fails on a packed row ({type(e).__name__}: {e})") from e
     packed = np.concatenate([*together, *kept])
     difference = np.abs(packed - np.concatenate([*expected, *expected[tail:]])).mean()
@@ -190,6 +194,6 @@ def _make_inputs(vocabulary: int) -> list[ScoringInput]:
     return [*alone, *(ScoringInput(context, rng.integers(vocabulary, size=t)) for t in SHARED_LENGTHS)]
 
 
-def build_not_packable_error(lm: LanguageModel, what: str) -> UserError:
+def build_not_packable_error(lm: LanguageModel, what: str) -> NotPackableError:
     """Return the error about a model for which the default engine would give wrong numbers."""
-    return UserError(f"{lm.name} {what} and cannot be packed", "use the engine reference")
+    return NotPackableError(f"{lm.name} {what} and cannot be packed", "use the engine reference")

@@ -28,9 +28,13 @@ TRIED_POSITIONS = 64
 ``ATEN_CPU_CAPABILITY`` hides its AVX-512."""
 FLASH_CAPABILITY = (8, 0)
 """The compute capability (Ampere) that FlashAttention-2 needs."""
-MEMORY_ERRORS = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+MEMORY_ERRORS = re.compile(
+    r"can't allocate memory|CUDA (driver )?error: out of memory|CUBLAS_STATUS_(ALLOC_FAILED|NOT_INITIALIZED)"
+    r"|CUDNN_STATUS_\w*ALLOC\w*|NVML_SUCCESS == r INTERNAL ASSERT FAILED"
+)
 """Texts of a RuntimeError that is not an OutOfMemoryError: from torch on a CPU, from the driver if another process
-uses the GPU's memory, and from cuBLAS, which allocates by itself."""
+uses the GPU's memory, from cuBLAS and cuDNN, which allocate by themselves, and from torch on a part of a GPU (MIG)."""
+DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def choose_device(profile: "Profile", device: str) -> str:
@@ -88,11 +92,20 @@ def check_device_exists(device: str) -> None:
         return
     import torch
 
+    # base images set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, with which float32 has the precision of 10 bits
+    torch.set_float32_matmul_precision("highest")
     try:
         torch.ones(1, device=device).add(1).item()
     except (RuntimeError, AssertionError) as e:  # no GPU, an old driver, or no code for this GPU or for any
-        what = f"torch {torch.__version__} for CUDA {torch.version.cuda} cannot use {device}{_describe_variable()}"
+        cuda, driver = torch.version.cuda, _find_driver()
+        what = f"torch {torch.__version__} for CUDA {cuda} cannot use {device}{_describe_variable()}"
         remedy = "use the device cpu, or install a driver and a torch that fit the GPU"
+        if driver is not None and driver < find_needed_driver(cuda):
+            what += f" with driver {driver}"
+            remedy = (
+                f"install driver {find_needed_driver(cuda)} or newer, or build the image with TORCH_INDEX_URL of an "
+                "index with wheels for CUDA 12.6 (see docs/tira.md)"
+            )
         raise UserError(f"{what}: {get_first_line(e)}", remedy) from e
 
 
@@ -181,12 +194,24 @@ def is_out_of_memory(error: BaseException) -> bool:
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_ERRORS)
+    return isinstance(error, RuntimeError) and MEMORY_ERRORS.search(str(error)) is not None
 
 
-def explain_too_large(length: int, device: str) -> UserError:
+def free_memory(device: str) -> None:
+    """Give the memory that torch keeps for later calls back to a GPU."""
+    if device != "cpu":
+        import torch
+
+        torch.cuda.empty_cache()
+
+
+class TooLargeError(UserError):
+    """A single input exceeds the memory of the device."""
+
+
+def explain_too_large(length: int, device: str) -> TooLargeError:
     """Return the error for a single input that exceeds the memory."""
-    return UserError(
+    return TooLargeError(
         f"an input of {length} tokens does not fit in the memory of {device}",
         'use over_long = "segments" or a smaller context or limit in the profile, or a larger GPU',
     )
@@ -216,6 +241,20 @@ def _check_flash(settings: "ModelSettings", device: str) -> None:
     if settings.attention == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
         remedy = f"install the extra: pip install 'pan_scdg[gpu]', or {remedy}"
         raise UserError("flash_attention_2 needs the package flash-attn", remedy)
+
+
+def find_needed_driver(cuda: str | None) -> int:
+    """Return the oldest major version of the driver that runs torch for a version of CUDA; 0 for a CPU build."""
+    return {"12": 525, "13": 580}.get((cuda or "").partition(".")[0], 0)
+
+
+def _find_driver() -> int | None:
+    """Return the major version of NVIDIA's driver; None if none is installed."""
+    try:
+        match = re.search(r"Module.*?\b(\d{3,})\.\d", DRIVER.read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    return None if match is None else int(match[1])
 
 
 def _describe_variable() -> str:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.models.checkpoint import check_entries, diagnose_tokenizer, list_weight_files, read_config, read_json
-from pan_scdg.models.devices import explain_model_too_large, is_out_of_memory
+from pan_scdg.models.devices import explain_model_too_large, explain_too_large, free_memory, is_out_of_memory
 from pan_scdg.models.find import CONFIG, MODULES, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.profile import EncoderDtype
@@ -110,8 +110,16 @@ class Encoder:
         vectors = np.empty((len(distinct), self.dimension), np.float32)
         max_batch_tokens = MAX_CPU_TOKENS if self.device == "cpu" else None
         batches = list(plan_batches(self._count_tokens(distinct, limit, prompt), self.batch, max_batch_tokens))
-        for indices in reversed(batches):  # the longest first: all later ones use its memory
-            vectors[indices] = self._encode_batch([distinct[index] for index in indices], prompt)
+        while batches:
+            indices = batches.pop()  # the longest first: all later ones use its memory
+            encoded = self._encode_batch([distinct[index] for index in indices], prompt)
+            if encoded is not None:
+                vectors[indices] = encoded
+            elif len(indices) > 1:
+                middle = len(indices) // 2
+                batches += [indices[:middle], indices[middle:]]
+            else:
+                raise explain_too_large(limit, self.device)
         if len(distinct) == len(texts):
             return vectors
         rows = {text: row for row, text in enumerate(distinct)}
@@ -123,10 +131,19 @@ class Encoder:
         ids = self.tokenizer([prompt + text for text in texts], truncation=True, max_length=limit)["input_ids"]
         return list(map(len, ids))
 
-    def _encode_batch(self, texts: list[str], prompt: str) -> npt.NDArray[np.float32]:
-        tensor = self._model.encode(
-            texts, prompt=prompt, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False
-        )
+    def _encode_batch(self, texts: list[str], prompt: str) -> npt.NDArray[np.float32] | None:
+        """Return the vectors of texts that are encoded together; None if memory is too short."""
+        try:
+            tensor = self._model.encode(
+                texts, prompt=prompt, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False
+            )
+        except Exception as e:
+            if not is_out_of_memory(e):
+                raise
+            tensor = None
+        if tensor is None:  # outside the except block, whose exception holds memory
+            free_memory(self.device)
+            return None
         # vectors are normalised in float32 whatever the model computes in (paper, BGE-M3)
         pooled: npt.NDArray[np.float32] = tensor.float().cpu().numpy()
         norms = np.linalg.norm(pooled, axis=1, keepdims=True)
@@ -144,10 +161,7 @@ class Encoder:
         """Free the model's memory; the encoder is unusable afterwards."""
         self._model = None
         gc.collect()  # the library's model refers to itself
-        if self.device == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        free_memory(self.device)
 
     @cached_property
     def fingerprint(self) -> str:
