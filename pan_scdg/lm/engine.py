@@ -21,6 +21,7 @@ from pan_scdg.lm.logprobs import (
     check_input,
     compute_target_log_probs,
     gather_log_softmax,
+    report_memory,
 )
 from pan_scdg.lm.packing import (
     NotPackableError,
@@ -131,7 +132,9 @@ class PackedEngine:
         self.tokens = 0
         self.splits: list[int] = []
         check_computed(lm, self._compute_with_budget)
-        if not reads_square(self._backend, lm.model.dtype, lm.device):
+        with report_memory(1, lm.device):
+            square = reads_square(self._backend, lm.model.dtype, lm.device)
+        if not square:
             what = f"is given log-sum-exps in another order by attention {attention!r} of the installed version"
             raise build_not_packable_error(lm, what)
         self._budget, self.tokens, self.splits = budget, 0, []

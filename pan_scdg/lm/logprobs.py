@@ -35,7 +35,7 @@ def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int = 
     if rows < 1:
         raise ValueError(f"rows must be at least 1, not {rows}")
     decoder, head = get_decoder_and_head(lm.model)
-    with torch.inference_mode(), _report_memory(item.length, lm.device):
+    with torch.inference_mode(), report_memory(item.length, lm.device):
         ids = torch.from_numpy(np.concatenate([item.context_ids, item.target_ids])).to(lm.device)
         # A mask of ones changes nothing. Without mask and cache, transformers checks for several sequences packed into
         # one and builds a [length, length] causal mask; attention then takes twice the time on a CPU.
@@ -89,7 +89,8 @@ def check_input(lm: LanguageModel, item: ScoringInput) -> None:
 
 
 @contextmanager
-def _report_memory(length: int, device: str) -> Iterator[None]:
+def report_memory(length: int, device: str) -> Iterator[None]:
+    """Turn a lack of memory for an input of ``length`` tokens into a UserError."""
     import torch
 
     try:

@@ -4,7 +4,7 @@ import json
 import math
 import pickle
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,14 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.retrieval import RetrievalWorkers
 from pan_scdg.jobs.worker import PairWorker
+from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.lm.model import ScoringModel
+from pan_scdg.lm.packing import Row, count_row_tokens
 from pan_scdg.methods import MethodOptions
 from pan_scdg.profile import load_profile
+from pan_scdg.scdg.sequences import ScoringInput
 from tests.jobs.conftest import SMALL
+from tests.memory_errors import MEMORY_ERRORS
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -165,6 +169,39 @@ def test_on_error_negative_records_the_reason(
             assert not list(ET.parse(tmp_path / "out" / f"{pair[0]}-{pair[1]}.xml").getroot())
         else:
             assert decision == reference[pair]
+
+
+@pytest.mark.parametrize("error", MEMORY_ERRORS)
+def test_a_pair_that_exceeds_the_memory_is_an_error_of_this_pair(
+    pairs_input: Path,
+    finished: Callable[[Path], Path],
+    run: Run,
+    records: Read,
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_row, room = PackedEngine._run_row, 0
+
+    def run_small_row(engine: PackedEngine, row: Row, items: Sequence[ScoringInput], kept: Any) -> Any:
+        if room and count_row_tokens(row, items) > room:
+            raise error
+        return run_row(engine, row, items, kept)
+
+    monkeypatch.setattr(PackedEngine, "_run_row", run_small_row)
+    reference = by_pair(records(finished(pairs_input) / "decisions.jsonl"))
+    room = 360
+    stopped = run(pairs_input, tmp_path / "out")
+    assert stopped.code == 2
+    assert "does not fit in the memory of cpu; use over_long" in stopped.err
+    assert "or see --on-error" in stopped.err
+    assert run(pairs_input, tmp_path / "out", "--on-error", "negative", "--overwrite").code == 0
+    decisions = by_pair(records(tmp_path / "out" / "decisions.jsonl"))
+    large = {("s1", "r1"), ("s2", "r2")}
+    assert {pair for pair, one in decisions.items() if one["score"] is None} == large
+    assert all("does not fit in the memory" in decisions[pair]["warnings"][0] for pair in large)
+    for pair in decisions.keys() - large:
+        assert decisions[pair]["score"] == pytest.approx(reference[pair]["score"], abs=1e-4)
 
 
 def test_other_weights_under_the_same_config_are_another_result(

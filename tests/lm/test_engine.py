@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
+from pan_scdg.lm.attention import BACKENDS
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine, make_engine
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import ModelSettings, load_profile
 from pan_scdg.scdg.sequences import ScoringInput
+from tests.memory_errors import MEMORY_ERRORS
 from tests.tolerances import check_log_probs
 
 torch = pytest.importorskip("torch")
@@ -88,12 +90,15 @@ class Short:
         return self._decoder(input_ids=input_ids, **rest)
 
 
-def test_too_little_memory_halves_the_rows_and_is_told(tiny_lm: Callable[[str], LanguageModel]) -> None:
+@pytest.mark.parametrize("error", MEMORY_ERRORS)
+def test_too_little_memory_halves_the_rows_and_is_told(
+    tiny_lm: Callable[[str], LanguageModel], error: Exception
+) -> None:
     lm = tiny_lm("qwen3")
     items = made(np.random.default_rng(4), 60)
     expected = ReferenceEngine(lm, 1024).compute_log_probs(items)
     engine = PackedEngine(lm, "sdpa", 200, 1024)
-    engine._decoder = Short(engine._decoder, 55)
+    engine._decoder = Short(engine._decoder, 55, error)
     check_log_probs(lm.model, engine.compute_log_probs(items), expected, items)
     assert engine.splits[0] == 84
     assert engine.splits[-1] <= 55
@@ -182,3 +187,62 @@ def test_the_same_faults_as_in_the_reference_are_refused(tiny_lm: Callable[[str]
         with pytest.raises(ValueError, match="outside the vocabulary"):
             engine.compute_log_probs([ScoringInput(np.arange(2), np.array([10**6]))])
         assert engine.compute_log_probs([]) == []
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no kernel image"), ImportError("no varlen"), ValueError("shape")])
+def test_an_attention_that_fails_is_replaced_with_one_warning(
+    tiny_lm: Callable[[str], LanguageModel],
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines: list[str] = []
+
+    def fail(*_: object) -> Any:
+        raise error
+
+    monkeypatch.setitem(BACKENDS, "varlen", fail)
+    lm, items = tiny_lm("qwen3"), made(np.random.default_rng(3), 60)
+    settings = ModelSettings(name="tiny", attention="varlen")
+    monkeypatch.setattr("pan_scdg.lm.engine.say", lines.extend)
+    engine = make_engine("packed", lm, settings)
+    assert lines == [
+        f"warning: attention varlen is replaced by sdpa: {lm.name} fails on a packed row "
+        f"({type(error).__name__}: {error}) and cannot be packed"
+    ]
+    assert engine.attention == "sdpa"
+    check_log_probs(
+        lm.model, engine.compute_log_probs(items), ReferenceEngine(lm, 1024).compute_log_probs(items), items
+    )
+    monkeypatch.setitem(BACKENDS, "sdpa", fail)
+    with pytest.raises(UserError, match="cannot be packed; use the engine reference"):
+        make_engine("packed", lm, settings)
+
+
+@pytest.mark.parametrize("error", MEMORY_ERRORS)
+def test_too_little_memory_at_the_start_does_not_replace_the_attention(
+    tiny_lm: Callable[[str], LanguageModel], error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Any:
+        raise error
+
+    monkeypatch.setitem(BACKENDS, "varlen", fail)
+    with pytest.raises(UserError, match="does not fit in the memory of cpu"):
+        make_engine("packed", tiny_lm("qwen3"), ModelSettings(name="tiny", attention="varlen"))
+
+
+def test_rows_of_a_gpu_have_few_lengths_and_the_same_numbers(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    lm, rng = tiny_lm("qwen3"), np.random.default_rng(8)
+    items = [
+        ScoringInput(rng.integers(60, size=int(n)), rng.integers(60, size=9)) for n in rng.integers(1, 120, size=40)
+    ]
+    engine = PackedEngine(lm, "sdpa", 1, 1024)
+    expected, lengths, decoder = engine.compute_log_probs(items), set(), engine._decoder
+
+    def decode(input_ids: Any, **rest: Any) -> Any:
+        lengths.add(input_ids.shape[1])
+        return decoder(input_ids=input_ids, **rest)
+
+    engine._decoder, engine._length_step = decode, 32
+    for values, others in zip(engine.compute_log_probs(items), expected, strict=True):
+        np.testing.assert_allclose(values, others, atol=1e-5)
+    assert lengths == {32, 64, 96, 128}

@@ -23,6 +23,7 @@ from pan_scdg.scdg.sequences import (
     build_retrieval_unconditional,
     encode_query,
 )
+from tests.memory_errors import MEMORY_ERRORS
 from tests.tolerances import log_prob_tolerance
 
 torch = pytest.importorskip("torch")
@@ -218,16 +219,7 @@ def failing(error: Exception) -> Callable[..., Any]:
     return decoder
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory"),
-        MemoryError(),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
-        torch.AcceleratorError("CUDA error: out of memory"),
-        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-    ],
-)
+@pytest.mark.parametrize("error", MEMORY_ERRORS)
 def test_running_out_of_memory_names_the_length(tiny_lm: Callable[[str], LanguageModel], error: Exception) -> None:
     item = ScoringInput(np.array([0]), np.array([5, 6]))
     with pytest.raises(UserError, match="an input of 3 tokens does not fit in the memory of cpu"):

