@@ -141,6 +141,13 @@ def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_log_file(
     monkeypatch.setattr("pan_scdg.profile.list_profiles", broken)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert run_command(["profiles"]) == 1
+    *trace, last = capsys.readouterr().err.splitlines()
+    assert trace[0].startswith("Traceback")
+    assert not any("\x1b" in line for line in trace)
+    assert last.startswith("error: internal error: ZeroDivisionError: two")
+    assert last.endswith("; the traceback is above")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert run_command(["profiles"]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "\x1b" not in error

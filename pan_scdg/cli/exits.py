@@ -19,7 +19,7 @@ import click
 
 from pan_scdg.cli.commands import cli
 from pan_scdg.cli.streams import ReaderGoneError, ResultsLostError, guard_streams
-from pan_scdg.errors import Interrupted, UserError, UserErrors
+from pan_scdg.errors import Interrupted, UserError, UserErrors, escape_controls
 from pan_scdg.logs import say_error, show_logs
 
 READER_GONE = 128 + signal.SIGPIPE
@@ -94,13 +94,18 @@ def _report(e: Exception) -> int:
         return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
     if isinstance(e, OSError) and e.errno in DISK_FAULTS:
         return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, and run the same command again", 3)
+    what = f"internal error: {type(e).__name__}: {e}"
+    if not sys.stderr.isatty():  # of a container, the logs are all that stays
+        lines = "".join(traceback.format_exception(e)).splitlines()
+        sys.stderr.write("".join(f"{escape_controls(line)}\n" for line in lines))
+        return _fail(f"{what}; the traceback is above", 1)
     try:
         with tempfile.NamedTemporaryFile("w", prefix="pan_scdg-error-", suffix=".log", delete=False) as log:
             traceback.print_exception(e, file=log)
         details = f"details in {log.name}"
     except OSError as cause:
         details = f"no details, as the temporary folder cannot be written: {cause.strerror}"
-    return _fail(f"internal error: {type(e).__name__}: {e}; {details}", 1)
+    return _fail(f"{what}; {details}", 1)
 
 
 def _describe_usage(message: str) -> str:

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,8 @@ SCORES = "scores.jsonl"
 PUBLISHING = "publishing.json"
 """Written when all files are staged: those to publish, and those of a former result to remove."""
 METADATA = "ir-metadata.yml"
+ERROR_LOG = "error.log"
+"""The traceback of an internal error, which the next run with this output removes."""
 PAIR_KEY = ("suspicious", "source")
 CANDIDATE_KEY = ("query", "document")
 LARGE_FIELDS = ("gains", "offsets", "cosines")
@@ -174,6 +177,7 @@ def open_result(
             _check_same(started, job, "holds an unfinished result", output)
         _refuse_other_files(output, [] if complete is None else complete["files"])
         shutil.rmtree(work / "staged", ignore_errors=True)
+        (output / ERROR_LOG).unlink(missing_ok=True)
         try:
             (work / "staged").mkdir(parents=True)
             write_json(work / JOB, job)
@@ -186,6 +190,12 @@ def open_result(
             disk_is_full = isinstance(e.__cause__, OSError) and e.__cause__.errno in FULL_DISK
             if not len(opened.scores) and not disk_is_full:  # the run was refused before it computed anything
                 shutil.rmtree(work)
+            raise
+        except OSError:  # a full disk, mostly
+            raise
+        except Exception:
+            with suppress(OSError):
+                (output / ERROR_LOG).write_text(traceback.format_exc(), encoding="utf-8")
             raise
 
 
@@ -280,7 +290,7 @@ def _check_same(recorded: Mapping[str, Any], job: Mapping[str, Any], what: str, 
 
 def _refuse_other_files(output: Path, files: Sequence[str]) -> None:
     """Raise UserError if the output has a visible entry that is not of a former result."""
-    own = {JOB, *(Path(name).parts[0] for name in files)}
+    own = {JOB, ERROR_LOG, *(Path(name).parts[0] for name in files)}
     others = sorted(
         entry.name for entry in output.iterdir() if not entry.name.startswith(".") and entry.name not in own
     )

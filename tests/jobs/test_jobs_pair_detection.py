@@ -204,6 +204,24 @@ def test_a_pair_that_exceeds_the_memory_is_an_error_of_this_pair(
         assert decisions[pair]["score"] == pytest.approx(reference[pair]["score"], abs=1e-4)
 
 
+def test_the_traceback_of_an_internal_error_is_in_the_output_until_the_next_run(
+    pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Any:
+        raise RuntimeError("no such kernel")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoringModel, "compute_log_probs", fail)
+        failed = run(pairs_input, tmp_path / "out")
+    assert failed.code == 1
+    log = (tmp_path / "out" / "error.log").read_text(encoding="utf-8")
+    assert log.startswith("Traceback")
+    assert log.endswith("RuntimeError: no such kernel\n")
+    assert "\nRuntimeError: no such kernel\nerror: internal error: " in failed.err
+    assert run(pairs_input, tmp_path / "out").code == 0
+    assert not (tmp_path / "out" / "error.log").exists()
+
+
 def test_other_weights_under_the_same_config_are_another_result(
     pairs_input: Path, run: Run, other_weights: Callable[[Path, float], Path], tmp_path: Path
 ) -> None:
