@@ -1,10 +1,12 @@
 # One image for CPU and GPU. Build: docker build -t pan_scdg .
 #
 # BASE_IMAGE       any image with Python 3.10 to 3.12 and pip. The plain default serves GPUs too: torch's wheel brings the CUDA
-#                  libraries along. One that has nvcc gets flash-attn as well, which the profiles with flash_attention_2 need; one that
-#                  has Java can run Terrier itself (engine = "terrier").
+#                  libraries along. One that has Java can run Terrier itself (engine = "terrier").
 #                  `make pin-base-image` asks the registry for the newest image of the default's tag and writes its digest below.
-# TORCH_INDEX_URL  an index with CPU wheels of torch, for an image of a third of the size without GPU support.
+# TORCH_INDEX_URL  another index of torch's wheels. The default ones are for CUDA 13.0 and need driver 580 or newer; those for CUDA 12.6
+#                  need 525 (docker build --build-arg TORCH_INDEX_URL=URL-OF-CU126 -t pan_scdg .). With CPU wheels the image has a
+#                  third of the size and no GPU support.
+# TRANSFORMERS     5 installs transformers 5, which the profile pan25-ministral-3-8b needs.
 # MODELS           what is baked in, with spaces or commas between: scdg-mini, and NAME or NAME@REVISION for each model that is
 #                  fetched, as by `models fetch`.
 # HF_ENDPOINT      another hub, such as a mirror.
@@ -14,10 +16,11 @@
 ARG BASE_IMAGE=python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 
 FROM ${BASE_IMAGE} AS packages
-COPY requirements.lock requirements/cuda.lock /tmp/
+COPY requirements.lock requirements/transformers5.lock /tmp/
 ARG TORCH_INDEX_URL=""
+ARG TRANSFORMERS=4
 # In one layer, without what only the tests need. Every file has the digest that the locks name; wheels from TORCH_INDEX_URL alone have
-# whatever is there. flash-attn's installer would download a wheel of its own without a digest.
+# whatever is there. flash-attn, which compiles for hours, is left to those who install it: varlen is flash attention within torch.
 RUN cd /tmp \
     && flags="--no-deps --no-build-isolation --require-hashes -r" \
     && sed '/^# \[run\]/,$d' requirements.lock > part.lock && pip install --no-cache-dir --no-compile $flags part.lock \
@@ -30,7 +33,7 @@ RUN cd /tmp \
     else \
         sed '/^# \[tests\]/,$d' requirements.lock > part.lock && $install part.lock; \
     fi \
-    && if command -v nvcc > /dev/null; then FLASH_ATTENTION_FORCE_BUILD=TRUE $install cuda.lock; fi
+    && if [ "$TRANSFORMERS" = 5 ]; then $install transformers5.lock; fi
 
 # What is fetched is fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
 FROM packages AS jars
@@ -56,9 +59,10 @@ RUN python -c "import click, ir_measures, jinja2, lxml.etree, numba, pandas, pyd
     scipy.stats, sentence_transformers.models, sklearn.linear_model, \
     ray.autoscaler._private.monitor, ray.dashboard.agent, ray.dashboard.dashboard, \
     ray._private.log_monitor, ray._private.runtime_env.agent.main, ray.util.scheduling_strategies, \
-    transformers.models.bert.modeling_bert, transformers.models.bert.tokenization_bert_fast, \
+    transformers.models.bert.modeling_bert, \
     transformers.models.llama.modeling_llama, transformers.models.mistral.modeling_mistral, \
-    transformers.models.qwen2.modeling_qwen2, transformers.models.qwen3.modeling_qwen3"
+    transformers.models.qwen2.modeling_qwen2, transformers.models.qwen3.modeling_qwen3; \
+    from transformers import BertTokenizerFast"
 ENV HF_HUB_OFFLINE=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

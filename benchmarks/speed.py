@@ -115,10 +115,10 @@ def time_pairs(commands: Commands, checkout: Path) -> Iterator[tuple[str, Used]]
 
 
 def time_candidates(commands: Commands, checkout: Path) -> Iterator[tuple[str, Used]]:
-    """Yield the time of 4 queries with 16 candidates each."""
-    folder = make_candidates(commands.work / "candidates", 4, 16)
+    """Yield the time of 2 queries with 8 candidates each."""
+    folder = make_candidates(commands.work / "candidates", 2, 8)
     where = ("run", "--input", folder, "--output", "OUT", "--device", "cpu")
-    yield "4 x 16 candidates", commands.time(checkout, *where, "--candidates", folder / "candidates.txt")
+    yield "2 x 8 candidates", commands.time(checkout, *where, "--candidates", folder / "candidates.txt")
 
 
 def time_bm25(

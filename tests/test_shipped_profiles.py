@@ -20,7 +20,7 @@ PUBLISHED = {  # thresholds of the paper's table of hyperparameters
     "pan25-gte-qwen2-7b": 0.596,
     "pan25-llama-3.3-70b-vectors": 0.727,
 }
-SMALLER = [name for name in QWEN3 if not name.endswith("8b")]
+SMALLER = [name for name in QWEN3 if "8b" not in name]
 
 
 def test_the_smaller_members_of_the_family_are_there_for_both_jobs() -> None:
@@ -95,3 +95,9 @@ def test_no_fingerprint_is_made_up(name: str) -> None:
     """No checkpoint of the paper was at hand, and the paper publishes no hashes."""
     profile = load_profile(name)
     assert profile.model is None or profile.model.name == "scdg-mini" or not profile.model.fingerprint
+
+
+def test_the_profile_for_24_hours_scores_fewer_candidates_and_is_otherwise_the_leaderboards() -> None:
+    whole, quick = load_profile("pan26-qwen3-8b"), load_profile("pan26-qwen3-8b-24h")
+    assert quick.model == whole.model
+    assert quick.retrieval == whole.need_retrieval().model_copy(update={"scored": 300})

@@ -167,8 +167,28 @@ def test_a_profile_that_the_image_does_not_hold_is_refused_before_anything_is_bu
     mine = tmp_path / "mine.toml"
     mine.write_bytes((SHIPPED / "offline.toml").read_bytes())
     path = written(tmp_path, profile=str(mine), command=ENTRY["command"].replace("offline", str(mine)))
-    with pytest.raises(UserError, match=r"one\.profile is .*mine\.toml, which is not in the image; move it to"):
+    with pytest.raises(UserError, match=r"one\.profile is .*mine\.toml, which is not in the image; give the file"):
         choose_submission(read_manifest(path), "one", path)
+
+
+def test_a_calibrated_profile_is_in_the_image_while_it_is_built(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, mine = written(tmp_path), tmp_path / "mine.toml"
+    mine.write_bytes((SHIPPED / "offline.toml").read_bytes())
+    client, copy = tmp_path / "tira-cli", tmp_path / "model_cache" / "image" / "mine.toml"
+    client.write_text(f"#!/bin/sh\ncmp {mine} {copy}\n", encoding="utf-8")
+    client.chmod(0o755)
+    monkeypatch.setattr(tira_submission, "_find_client", lambda: str(client))
+    assert invoked("dry-run", "one", "--manifest", str(path), "--profile", str(mine)) == 0
+    assert "--output $outputDir --profile /app/model_cache/mine.toml'" in capsys.readouterr().err
+    assert not copy.exists()
+    copy.write_text("another")
+    assert invoked("submit", "one", "--manifest", str(path), "--profile", str(mine)) == 2
+    assert copy.read_text() == "another"
+    uncalibrated = str(SHIPPED / "pan25-qwen3-8b.toml")
+    assert invoked("submit", "one", "--manifest", str(path), "--profile", uncalibrated) == 2
+    assert "has no threshold" in capsys.readouterr().err
 
 
 def test_unknown_submissions_profiles_and_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,11 +126,23 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(rows)
 
 
-def load_chosen_profile(name: str, over_long: str | None = None) -> "Profile":
-    """Return the profile, with the user's choice for over-long pairs."""
+def load_chosen_profile(
+    name: str, over_long: str | None = None, threshold: float | None = None, q: float | None = None
+) -> "Profile":
+    """Return the profile, with the user's threshold, percentage of gains and choice for over-long pairs."""
     from pan_scdg.profile import load_profile
 
     profile = load_profile(name)
+    if threshold is not None:
+        former = {"calibrated_with": None, "dtype": None, "calibration": None}
+        decide = profile.need_decide().model_copy(update={"threshold": threshold, **former})
+        profile = profile.model_copy(update={"decide": decide})
+    if q is not None:
+        if threshold is None:
+            raise click.UsageError("--q needs --threshold, since a threshold is that of one q")
+        if profile.gains is None or profile.method_settings.parameters != ("q",):
+            raise click.UsageError(f"--q has no effect: profile {name} does not decide by the largest gains")
+        profile = profile.model_copy(update={"gains": profile.gains.model_copy(update={"q": q})})
     if over_long is None:
         return profile
     if profile.gains is None:

@@ -39,7 +39,7 @@ HEADINGS = {
         "overwrite",
         "metadata",
     ),
-    "Model": ("profile", "model", "device", "engine", "over_long", "vectors"),
+    "Model": ("profile", "model", "device", "engine", "over_long", "threshold", "q", "vectors"),
     "Devices": ("workers", "cluster"),
     "Retrieval": ("index", "candidates", "deadline"),
 }
@@ -68,6 +68,13 @@ HEADINGS = {
 @engine_option
 @model_option
 @over_long_option
+@click.option("--threshold", type=float, metavar="SCORE", help="Decide with this threshold, instead of the profile's.")
+@click.option(
+    "--q",
+    type=click.FloatRange(0, 100, min_open=True),
+    metavar="PERCENT",
+    help="With --threshold: average this share of the largest gains.",
+)
 @on_error_option
 @workers_option
 @cluster_option
@@ -109,7 +116,16 @@ HEADINGS = {
     help="Write the results before this many hours have passed; candidates left by then keep their coarse order.",
 )
 @quiet_option
-def run(directory: Path, output: Path, profile: str, device: str, over_long: str | None, **rest: Any) -> None:
+def run(
+    directory: Path,
+    output: Path,
+    profile: str,
+    device: str,
+    over_long: str | None,
+    threshold: float | None,
+    q: float | None,
+    **rest: Any,
+) -> None:
     """Decide document pairs, or rank the sources of queries.
 
     The variables inputDataset and outputDir, which TIRA sets, replace --input and --output. A stopped run continues
@@ -127,8 +143,8 @@ def run(directory: Path, output: Path, profile: str, device: str, over_long: str
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
     check_folders(output, inputs | {f"--{name}": rest[name] for name in READ})
     task = detect_task(directory)
-    chosen = load_chosen_profile(profile, over_long)
-    refuse_options(task, rest)
+    chosen = load_chosen_profile(profile, over_long, threshold, q)
+    refuse_options(task, {**rest, "threshold": threshold is not None})
     options = RunOptions(directory, output, choose_device(chosen, device), **rest)
     if task == "pairs":
         from pan_scdg.jobs.pairs import detect_pairs
@@ -142,7 +158,7 @@ def run(directory: Path, output: Path, profile: str, device: str, over_long: str
 
 def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) -> None:
     """Raise UsageError if an option of the other task was given, or two contradict each other."""
-    others = ("index", "candidates") if task == "pairs" else ("scores_only", "vectors")
+    others = ("index", "candidates") if task == "pairs" else ("scores_only", "vectors", "threshold")
     for name in others:
         if rest[name]:
             what = "retrieval" if task == "pairs" else "pairs"
@@ -151,8 +167,9 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
     source = click.get_current_context().get_parameter_source("deadline")
     if task == "pairs" and source is ParameterSource.COMMANDLINE:
         raise click.UsageError("--deadline is for retrieval")
-    if rest["scores_only"] and rest["report"]:
-        raise click.UsageError("--report has no effect with --scores-only, which decides nothing")
+    for name in ("report", "threshold"):
+        if rest["scores_only"] and rest[name]:
+            raise click.UsageError(f"--{name} has no effect with --scores-only, which decides nothing")
 
 
 @click.command(short_help="Make the page of a result.")

@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ def tira() -> None:
 def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments and options of both commands."""
     path = click.Path(path_type=Path, dir_okay=False)
+    command = click.option(
+        "--profile", type=path, help="Calibrated profile that is put into the image, instead of the submission's."
+    )(command)
     command = click.option("--build-args", help='Arguments of docker build: "--build-arg BASE_IMAGE=NAME".')(command)
     command = click.option(
         "--manifest", type=path, default="tira.yml", show_default=True, help="File that lists the submissions."
@@ -35,7 +39,7 @@ def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @tira.command("dry-run", short_help="Test a submission without uploading it.")
 @add_options
-def dry_run(name: str | None, manifest: Path, build_args: str | None) -> None:
+def dry_run(name: str | None, manifest: Path, profile: Path | None, build_args: str | None) -> None:
     """Build the image, run it on the data set of the submission NAME and check the output; upload nothing.
 
     Without NAME this lists the submissions.
@@ -44,12 +48,12 @@ def dry_run(name: str | None, manifest: Path, build_args: str | None) -> None:
     Example:
       pan-scdg tira dry-run pan25-offline
     """
-    call_client(name, manifest, build_args, dry_run=True)
+    call_client(name, manifest, profile, build_args, dry_run=True)
 
 
 @tira.command(short_help="Test a submission and upload it.")
 @add_options
-def submit(name: str | None, manifest: Path, build_args: str | None) -> None:
+def submit(name: str | None, manifest: Path, profile: Path | None, build_args: str | None) -> None:
     """Test the submission NAME and upload it; needs a login (tira-cli login) and a clean git work tree.
 
     Without NAME this lists the submissions.
@@ -58,21 +62,25 @@ def submit(name: str | None, manifest: Path, build_args: str | None) -> None:
     Example:
       pan-scdg tira submit pan25-offline
     """
-    call_client(name, manifest, build_args, dry_run=False)
+    call_client(name, manifest, profile, build_args, dry_run=False)
 
 
-def call_client(name: str | None, manifest: Path, build_args: str | None, *, dry_run: bool) -> None:
+def call_client(
+    name: str | None, manifest: Path, profile: Path | None, build_args: str | None, *, dry_run: bool
+) -> None:
     """Print the command line of tira-cli and run it; without a name, list the submissions."""
-    from pan_scdg.jobs.tira import choose_submission, make_call, read_manifest
+    from pan_scdg.jobs.tira import choose_submission, make_call, put_profile, read_manifest
 
     submissions = read_manifest(manifest)
     if name is None:
         for key, entry in submissions.items():
             click.echo(f"{key:20} {entry.task}, profile {entry.profile}")
         return
-    entry = choose_submission(submissions, name, manifest)
-    words = make_call(entry, manifest.resolve().parent, dry_run, build_args)
-    say([shlex.join(words)])
-    code = subprocess.run(words, check=False).returncode
+    repository = manifest.resolve().parent
+    entry = choose_submission(submissions, name, manifest, profile)
+    words = make_call(entry, repository, dry_run, build_args)
+    with nullcontext() if profile is None else put_profile(profile, repository):
+        say([shlex.join(words)])
+        code = subprocess.run(words, check=False).returncode
     if code:
         raise UserError(f"tira-cli ended with {code}", "see its message above")

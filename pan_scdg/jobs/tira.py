@@ -2,6 +2,8 @@
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +12,12 @@ from pydantic import Field, ValidationError
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.decisions import require_threshold
 from pan_scdg.pan.untrusted import is_file, read_utf8
-from pan_scdg.profile import SHIPPED, Table, list_profiles, load_profile
+from pan_scdg.profile import Table, list_profiles, load_profile
 
 MAX_MANIFEST_BYTES = 1 << 14
 """The time to parse nested lists is quadratic in their depth."""
+COPIED, IN_IMAGE = Path("model_cache", "image"), "/app/model_cache"
+"""The folder of the repository that a build copies into the image, and its path there; git ignores it."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
@@ -74,8 +78,16 @@ def _list_faults(entry: Submission) -> list[str]:
     ]
 
 
-def choose_submission(submissions: dict[str, Submission], name: str, manifest: Path) -> Submission:
+def choose_submission(
+    submissions: dict[str, Submission], name: str, manifest: Path, own_profile: Path | None = None
+) -> Submission:
     """Return the submission of this name, with a profile that can decide.
+
+    Args:
+        submissions: all entries.
+        name: of the entry.
+        manifest: their file.
+        own_profile: a file that replaces the profile of the entry; see `put_profile`.
 
     Raises:
         UserError: the name is unknown, or its profile is missing, not in the image or was never calibrated.
@@ -83,15 +95,37 @@ def choose_submission(submissions: dict[str, Submission], name: str, manifest: P
     if name not in submissions:
         raise UserError(f"has no submission {name!r}", f"choose one of {', '.join(submissions)}", manifest)
     entry = submissions[name]
-    profile = load_profile(entry.profile)
-    if entry.profile not in list_profiles():
+    profile = load_profile(entry.profile if own_profile is None else str(own_profile))
+    if own_profile is not None:
+        path = f"{IN_IMAGE}/{own_profile.name}"
+        command = entry.command.replace(f"--profile {entry.profile}", f"--profile {path}")
+        entry = entry.model_copy(update={"profile": path, "command": command})
+    elif entry.profile not in list_profiles():
         what = f"{name}.profile is {entry.profile}, which is not in the image"
-        raise UserError(what, f"move it to {SHIPPED} and give its name without .toml", manifest)
+        raise UserError(what, "give the file with --profile", manifest)
     if entry.task.startswith("pan25"):
         require_threshold(profile)
     else:
         profile.need_retrieval()
     return entry
+
+
+@contextmanager
+def put_profile(own_profile: Path, repository: Path) -> Iterator[None]:
+    """Put a profile into the folder that a build copies into the image, as long as the context lasts.
+
+    Raises:
+        UserError: a file of this name is there.
+    """
+    copy = repository / COPIED / own_profile.name
+    if copy.exists():
+        raise UserError("is in the way of the profile", "remove it, or rename the profile", copy)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copyfile(own_profile, copy)
+        yield
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 def make_call(entry: Submission, repository: Path, dry_run: bool, build_args: str | None = None) -> list[str]:

@@ -276,3 +276,37 @@ def test_a_process_with_another_model_takes_no_task(
     for one in pickled:
         with pytest.raises(UserError, match="another language model, .*; install the same model"):
             pickle.loads(one)
+
+
+def test_a_threshold_and_a_q_of_the_command_line_decide(
+    pairs_input: Path, run: Run, finished: Callable[[Path], Path], records: Read, profile_with: Change, tmp_path: Path
+) -> None:
+    uncalibrated = profile_with({"decide.threshold": None, "gains.q": None})
+    kept = by_pair(records(finished(pairs_input) / "gains.jsonl.gz"))
+    scores = {pair: top(np.array(line["gains"]), 20) for pair, line in kept.items()}
+    threshold = round(sorted(scores.values())[3] - 1e-3, 4)
+    words = ("--threshold", threshold, "--q", 20)
+    assert run(pairs_input, tmp_path / "out", *words, profile=uncalibrated).code == 0
+    decisions = by_pair(records(tmp_path / "out" / "decisions.jsonl"))
+    assert {pair for pair, one in decisions.items() if one["decision"]} == {
+        pair for pair, score in scores.items() if score >= threshold
+    }
+    for pair, one in decisions.items():
+        assert (one["score"], one["threshold"]) == (pytest.approx(scores[pair], abs=1e-4), threshold)
+    refused = run(pairs_input, tmp_path / "out", "--threshold", 1, "--q", 20, profile=uncalibrated)
+    assert "holds a result of other profile" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--q", 5), "--q needs --threshold"),
+        (("--threshold", 1, "--scores-only"), "--threshold has no effect with --scores-only"),
+        (("--threshold", 1, "--q", 5, "--profile", "pan25-containment"), "does not decide by the largest gains"),
+    ],
+)
+def test_a_threshold_without_effect_is_refused(
+    words: tuple[object, ...], what: str, pairs_input: Path, run: Run, tmp_path: Path
+) -> None:
+    refused = run(pairs_input, tmp_path / "out", *words)
+    assert (refused.code, what in refused.err) == (2, True), refused.err
