@@ -6,6 +6,7 @@ from pan_scdg import __version__
 from pan_scdg.cli.check import check
 from pan_scdg.cli.models import models
 from pan_scdg.cli.options import quiet_option
+from pan_scdg.cli.preflight import preflight
 from pan_scdg.cli.run import index, report, run
 from pan_scdg.cli.score import score
 from pan_scdg.cli.start import demo, prepare, profiles
@@ -25,5 +26,19 @@ def cli() -> None:
     """
 
 
-for command in (calibrate, check, demo, evaluate, index, models, prepare, profiles, report, run, score, tira):
+for command in (
+    calibrate,
+    check,
+    demo,
+    evaluate,
+    index,
+    models,
+    preflight,
+    prepare,
+    profiles,
+    report,
+    run,
+    score,
+    tira,
+):
     cli.add_command(command)

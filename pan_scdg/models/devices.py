@@ -97,7 +97,7 @@ def check_device_exists(device: str) -> None:
     try:
         torch.ones(1, device=device).add(1).item()
     except (RuntimeError, AssertionError) as e:  # no GPU, an old driver, or no code for this GPU or for any
-        cuda, driver = torch.version.cuda, _find_driver()
+        cuda, driver = torch.version.cuda, find_driver()
         what = f"torch {torch.__version__} for CUDA {cuda} cannot use {device}{_describe_variable()}"
         remedy = "use the device cpu, or install a driver and a torch that fit the GPU"
         if driver is not None and driver < find_needed_driver(cuda):
@@ -248,7 +248,7 @@ def find_needed_driver(cuda: str | None) -> int:
     return {"12": 525, "13": 580}.get((cuda or "").partition(".")[0], 0)
 
 
-def _find_driver() -> int | None:
+def find_driver() -> int | None:
     """Return the major version of NVIDIA's driver; None if none is installed."""
     try:
         match = re.search(r"Module.*?\b(\d{3,})\.\d", DRIVER.read_text(encoding="utf-8"))

@@ -74,6 +74,15 @@ def test_wrong_input_is_one_line_and_no_file(
     assert not list(output.iterdir())
 
 
+def test_the_image_tries_itself(docker: Docker, image: str, pairs: Path, open_folder: Callable[[str], Path]) -> None:
+    output = open_folder("out")
+    mounts = (f"-v{pairs}:/in:ro", f"-v{output}:/out")
+    where = ("--profile", "scdg-mini", "--input", "/in", "--output", "/out", "--device", "cpu")
+    lines = docker("run", "--rm", *CLOSED, *mounts, image, "preflight", *where).stdout.splitlines()
+    assert lines[-1] == "ready", lines
+    assert lines[-2].startswith("ok      hours: score ")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
 def test_a_stopped_container_goes_on(

@@ -1,0 +1,46 @@
+"""The command preflight."""
+
+from pathlib import Path
+
+import click
+
+from pan_scdg.cli.options import FOLDER, device_option, model_option, profile_option, quiet_option
+
+LOG = "preflight.txt"
+
+
+@click.command(short_help="Try what a long run on this machine needs.")
+@profile_option
+@click.option("--output", type=FOLDER, envvar="outputDir", required=True, help=f"Folder of the log {LOG}.")
+@click.option(
+    "--input",
+    "directory",
+    type=FOLDER,
+    envvar="inputDataset",
+    help="Input folder, for an estimate of the hours that it takes.",
+)
+@device_option
+@model_option
+@quiet_option
+@click.pass_context
+def preflight(
+    context: click.Context, profile: str, output: Path, directory: Path | None, device: str, model: Path | None
+) -> None:
+    """Try device, driver, memory, models, attention and speed in some minutes.
+
+    The last line says "ready" or "not ready"; the exit code is then 0 or 2.
+
+    \b
+    Example:
+      pan-scdg preflight --output out/preflight
+    """
+    from pan_scdg.jobs.preflight import Preflight
+    from pan_scdg.profile import load_profile
+
+    flight = Preflight(load_profile(profile), device, model, directory)
+    output.mkdir(parents=True, exist_ok=True)
+    with open(output / LOG, "w", encoding="utf-8") as log:
+        for line in flight.run():
+            click.echo(line)
+            print(line, file=log, flush=True)
+    context.exit(2 if flight.failures else 0)
