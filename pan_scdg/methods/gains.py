@@ -81,7 +81,11 @@ class GainMethod:
         self._measure_words = lru_cache(TARGETS_CACHED)(
             lambda text: measure_common_words(model.tokenizer, encode_text(model.tokenizer, text))
         )
+        self._told_incidents = 0
         model.check_length(settings.limit, "gains.limit")
+        if settings.over_long == "segments":
+            parts = settings.segments
+            model.check_length(parts.source_tokens + parts.context_tokens + parts.target_tokens, "gains.segments")
 
     @classmethod
     def open(cls, profile: Profile, options: MethodOptions, statistics: object = None) -> "GainMethod":
@@ -108,9 +112,9 @@ class GainMethod:
 
     def score(self, pairs: Sequence[TextPair]) -> list[Score]:
         """Return the statistics of the gains of each pair."""
-        before = len(self.model.incidents)
         gains = self.compute_gains(pairs)
-        incidents = tuple(self.model.incidents[before:])
+        incidents = tuple(self.model.incidents[self._told_incidents :])  # also those of a batch that failed before
+        self._told_incidents += len(incidents)
         scores = [self.make_score(pair, one) for pair, one in zip(pairs, gains, strict=True)]
         return [score._replace(incidents=incidents) for score in scores]
 
