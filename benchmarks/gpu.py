@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain
@@ -69,6 +70,22 @@ BUDGET, HEAD_ROWS = 16384, 1024
 REPEATS = 3
 GIB = 1 << 30
 OUTCOME, FAILED = "outcome", "FAILED"
+FIRST = "first time at a new length"
+LONG_ROWS = {
+    True: {"kept prefix of 40": (40, 8, 3, 1), "row of 100": (80, 10, 2, BUDGET)},
+    False: {
+        "kept prefix of 27,000": (27_000, 5_000, 3, 32_768),
+        "row of 32,000": (31_000, 500, 2, 1 << 18),
+        "row of 128,000": (127_000, 500, 2, 1 << 18),
+    },
+}
+"""For the tiny shape, and for others: tokens of a context and of each target that shares it, number of targets, and
+tokens of a call. Two targets of one context are packed, whatever their length."""
+MISTRAL = {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32}
+MISTRAL |= {"num_key_value_heads": 8, "vocab_size": 32000}
+"""The shape of Linq-Embed-Mistral."""
+TINY_MISTRAL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+TINY_MISTRAL |= {"num_key_value_heads": 2, "vocab_size": 300}
 Row = dict[str, str]
 Floats = npt.NDArray[np.float32]
 
@@ -153,10 +170,10 @@ def measure_memory(device: str, action: Callable[[], object]) -> float:
     return float(torch.cuda.max_memory_allocated(device) - before) / GIB
 
 
-def measure_seconds(action: "Callable[[], torch.Tensor]") -> float:
+def measure_seconds(action: "Callable[[], torch.Tensor]", repeats: int = REPEATS) -> float:
     """Return the least seconds; the last number is read, which waits until all is computed."""
     seconds = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         began = time.perf_counter()
         action().flatten()[-1].item()
         seconds.append(time.perf_counter() - began)
@@ -214,9 +231,11 @@ def _measure_attention(bench: Bench, layout: Layout, attention: str, dtype: str)
         return packing.attend(0, q, k, v, q.shape[-1] ** -0.5)
 
     with torch.inference_mode():
+        first = measure_seconds(compute, 1)
         seconds, expected = measure_seconds(compute), attend_plainly(layout, q, k, v)
         apart = (compute().float() - expected).norm(dim=-1) / expected.norm(dim=-1)
-    return {"ms": f"{1000 * seconds:.3g}", **judge(float(apart.max()), compute_limit(dtype, sum(layout.own)))}
+    times = {FIRST: f"{1000 * first:.3g} ms", "ms": f"{1000 * seconds:.3g}"}
+    return {**times, **judge(float(apart.max()), compute_limit(dtype, sum(layout.own)))}
 
 
 def attend_plainly(layout: Layout, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor") -> "torch.Tensor":
@@ -302,6 +321,10 @@ def _measure_head(bench: Bench, dtype: str, name: str) -> Row:
 
 class NoTokenizer:
     """A tokenizer that is never asked for text."""
+
+    def __len__(self) -> int:
+        """Return 0: no token is outside the model's vocabulary."""
+        return 0
 
     bos_token_id = 0
     eos_token_id: int | None = None
@@ -394,6 +417,91 @@ def measure_packed(bench: Bench) -> Iterator[Row]:
         yield {**row, **(compare(runs[key][0], truth[0], limit) if key in runs and truth else {})}
 
 
+def measure_long(bench: Bench) -> Iterator[Row]:
+    """Yield a row for each long packed row and attention, compared with the reference engine in the same type."""
+    lm, rng = make_model(bench), np.random.default_rng(0)
+    layers = lm.model.config.get_text_config().num_hidden_layers
+    for name, (context_length, target_length, targets, budget) in LONG_ROWS[bench.is_tiny].items():
+        context, *drawn = draw_ids(lm, [context_length, *[target_length] * targets], rng)
+        items = [ScoringInput(context, target) for target in drawn]
+        truth, reference = score(make_engine(REFERENCE, lm), items)
+        limit = 2 * compute_limit("bfloat16", context_length + target_length, layers)
+        for attention in ("sdpa", "varlen", "flash_attention_2"):
+            cells = {"shape": bench.shape, "row": name, "attention": attention}
+            measure = partial(_measure_long, lm, attention, budget, items, (truth, reference), limit)
+            yield attempt(cells, measure, find_obstacle(attention, bench.device))
+            release(bench.device)
+
+
+def _measure_long(
+    lm: LanguageModel,
+    attention: str,
+    budget: int,
+    items: list[ScoringInput],
+    expected: tuple[Floats, float],
+    limit: float,
+) -> Row:
+    engine = PackedEngine(lm, attention, budget, HEAD_ROWS)
+    values, first = score(engine, items)
+    seconds = score(engine, items)[1]
+    times = {FIRST: f"{first:.3g} s", "s": f"{seconds:.3g}", "ratio": f"{expected[1] / seconds:.3g}"}
+    return {**times, **compare(values, expected[0], limit)}
+
+
+def measure_encode(bench: Bench) -> Iterator[Row]:
+    """Yield a row of an encoder of Mistral's shape: a batch, the first text of which is also computed alone."""
+    shape, texts, tokens = (TINY_MISTRAL, 4, 40) if bench.is_tiny else (MISTRAL, 32, 1600)
+    cells = {"width": f"{shape['hidden_size']:,}", "batch": f"{texts} x {tokens:,} tokens"}
+    yield attempt(cells, partial(_measure_encode, bench.device, shape, texts, tokens))
+
+
+def _measure_encode(device: str, shape: dict[str, int], texts: int, tokens: int) -> Row:
+    import torch
+    import transformers
+
+    model_of: Any = transformers.AutoModel.from_config  # transformers' own functions have no types
+    config_of: Any = transformers.MistralConfig
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = model_of(config_of(**shape, sliding_window=None), dtype=torch.bfloat16).eval().requires_grad_(False)
+        ids = torch.randint(shape["vocab_size"], (texts, tokens))
+
+    def encode(batch: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = model(input_ids=batch, attention_mask=torch.ones_like(batch)).last_hidden_state[:, -1]
+        return states.float()
+
+    with torch.inference_mode():
+        first = measure_seconds(lambda: encode(ids), 1)
+        seconds = measure_seconds(lambda: encode(ids))
+        together, alone = encode(ids)[:1], encode(ids[:1])
+    times = {FIRST: f"{first:.3g} s", "s": f"{seconds:.3g}", "tokens/s": f"{texts * tokens / seconds:,.0f}"}
+    cosine = float(torch.nn.functional.cosine_similarity(together, alone))
+    return {**times, **judge(1 - cosine, compute_limit("bfloat16", tokens, shape["num_hidden_layers"]))}
+
+
+def measure_load(bench: Bench) -> Iterator[Row]:
+    """Yield a row of writing a checkpoint in shards, and of loading it as a run does."""
+    yield attempt({"shape": bench.shape}, partial(_measure_load, bench))
+
+
+def _measure_load(bench: Bench) -> Row:
+    lm = make_model(bench)
+    expected = float(lm.model.get_output_embeddings().weight.float().sum())
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        lm.model.save_pretrained(folder, max_shard_size="4GB")
+        written = time.perf_counter() - began
+        size = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors")) / GIB
+        lm = replace(lm, model=None)
+        release(bench.device)
+        settings, began = ModelSettings(name=bench.shape, dtype="bfloat16"), time.perf_counter()
+        loaded = load_model(Path(folder), settings, bench.device, fingerprint="random", tokenizer=lm.tokenizer)
+        seconds = time.perf_counter() - began
+    same = float(loaded.model.get_output_embeddings().weight.float().sum()) == expected
+    outcome = "ok: the same weights" if same else f"{FAILED}: other weights"
+    return {"GiB": f"{size:.1f}", "write, s": f"{written:.3g}", "load, s": f"{seconds:.3g}", OUTCOME: outcome}
+
+
 def measure_overlap(bench: Bench) -> Iterator[Row]:
     """Yield a row for each number of lists that a source is in: speed beside the reference engine, and MFU."""
     lm = make_model(bench)
@@ -451,6 +559,14 @@ def _measure_dense(device: str, width: int, count: int, units: int) -> Row:
     return {"s": f"{seconds:.3g}", OUTCOME: f"{FAILED}: {different} differ" if different else "ok: identical"}
 
 
+def measure_preflight(bench: Bench) -> Iterator[Row]:
+    """Yield a row of the command that tries a machine, with the bundled models."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["preflight", "--output", folder, "--profile"]
+        for profile in ("scdg-mini", "offline"):
+            yield attempt({"profile": profile}, partial(_run, [*words, profile], folder, bench.device))
+
+
 def measure_runs(bench: Bench) -> Iterator[Row]:
     """Yield a row for each whole command, from files to a result."""
     pairs, queries = (str(ROOT / "examples" / name) for name in ("pan25-pairs/test", "pan26-retrieval"))
@@ -474,14 +590,19 @@ def _run(words: list[str], folder: str, device: str) -> Row:
 
 
 PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {
+    "preflight": measure_preflight,
     "attention": measure_attention,
-    "head": measure_head,
     "packed": measure_packed,
+    "long": measure_long,
+    "encode": measure_encode,
+    "load": measure_load,
     "overlap": measure_overlap,
+    "head": measure_head,
     "dense": measure_dense,
     "runs": measure_runs,
 }
-LARGEST_SHAPE_ONLY = ("overlap", "dense", "runs")
+"""In the order of what they are worth to the first who runs a submission."""
+LARGEST_SHAPE_ONLY = ("preflight", "long", "encode", "load", "overlap", "dense", "runs")
 
 
 def measure_part(name: str, shapes: Sequence[str], device: str, model: str | None) -> list[Row]:

@@ -36,6 +36,10 @@ class UserErrors(UserError):  # noqa: N818 - several of them
         return type(self), (self.errors,)
 
 
+class InputError(UserError):
+    """One input cannot be computed, for example for lack of memory; others of the same batch may be."""
+
+
 class Interrupted(BaseException):
     """An early end of a run that continues from its state when started again (exit code 3).
 

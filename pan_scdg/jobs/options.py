@@ -88,7 +88,6 @@ def describe_job(
         "engine": options.engine,
         "keep_gains": options.keep_gains,
         "scores_only": options.scores_only,
-        "on_error": options.on_error,
         "report": options.report,
         "limit": options.limit,
         **more,

@@ -173,7 +173,8 @@ def score_pairs(
     A batch is computed as a whole, since the last digits of a score depend on what is computed together.
 
     Raises:
-        UserErrors: a pair exceeds the memory, and ``on_error`` is "stop"; else it is added to ``checked.errors``.
+        UserErrors: a pair exceeds the memory or has numbers that are not finite, and ``on_error`` is "stop"; else it
+            is added to ``checked.errors``.
     """
     batches = [
         batch

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.passages import Evidence
+from pan_scdg.errors import InputError
 from pan_scdg.jobs.cluster import open_same_models
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
@@ -13,7 +14,6 @@ from pan_scdg.methods import Method, MethodOptions, Score, open_method
 from pan_scdg.methods.alignment import open_locator
 from pan_scdg.methods.bm25 import Statistics
 from pan_scdg.methods.gains import GainMethod, measure_passages
-from pan_scdg.models.devices import TooLargeError
 from pan_scdg.models.find import FoundModel
 from pan_scdg.profile import Profile
 from pan_scdg.records import TextPair
@@ -75,11 +75,11 @@ class PairWorker:
         """Return the scores of a batch, or the passages of a pair."""
         return self.find_passages(task) if isinstance(task, PassageTask) else self.score(task)
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score | TooLargeError]:
-        """Return the scores of a batch; if it exceeds the memory, each pair is scored alone."""
+    def score(self, pairs: Sequence[TextPair]) -> list[Score | InputError]:
+        """Return the scores of a batch; if an input cannot be computed, each pair is scored alone."""
         try:
             return list(self.method.score(pairs))
-        except TooLargeError as e:
+        except InputError as e:
             if len(pairs) == 1:
                 return [e]
         return [self.score([pair])[0] for pair in pairs]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import InputError, UserError
 from pan_scdg.models.devices import explain_too_large, is_out_of_memory
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput
@@ -101,8 +101,8 @@ def report_memory(length: int, device: str) -> Iterator[None]:
         raise explain_too_large(length, device) from e
 
 
-def build_not_finite_error(lm: LanguageModel) -> UserError:
+def build_not_finite_error(lm: LanguageModel) -> InputError:
     """Return the error about a model whose probabilities are not finite."""
-    return UserError(
+    return InputError(
         f"{lm.name} gives probabilities that are not finite in {lm.model.dtype}", "use bfloat16 or float32"
     )

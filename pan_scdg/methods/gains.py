@@ -84,8 +84,9 @@ class GainMethod:
         self._told_incidents = 0
         model.check_length(settings.limit, "gains.limit")
         if settings.over_long == "segments":
-            parts = settings.segments
-            model.check_length(parts.source_tokens + parts.context_tokens + parts.target_tokens, "gains.segments")
+            parts, separator = settings.segments, len(encode_separator(model.tokenizer))
+            tokens = 1 + parts.source_tokens + separator + parts.context_tokens + parts.target_tokens
+            model.check_length(tokens, "gains.segments")
 
     @classmethod
     def open(cls, profile: Profile, options: MethodOptions, statistics: object = None) -> "GainMethod":

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pan_scdg.errors import UserError, get_first_line
+from pan_scdg.errors import InputError, UserError, get_first_line
 from pan_scdg.logs import say
 from pan_scdg.models.find import list_needed_models
 from pan_scdg.resources import limit_threads
@@ -205,13 +205,9 @@ def free_memory(device: str) -> None:
         torch.cuda.empty_cache()
 
 
-class TooLargeError(UserError):
-    """A single input exceeds the memory of the device."""
-
-
-def explain_too_large(length: int, device: str) -> TooLargeError:
+def explain_too_large(length: int, device: str) -> InputError:
     """Return the error for a single input that exceeds the memory."""
-    return TooLargeError(
+    return InputError(
         f"an input of {length} tokens does not fit in the memory of {device}",
         'use over_long = "segments" or a smaller context or limit in the profile, or a larger GPU',
     )

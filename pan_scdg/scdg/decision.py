@@ -1,4 +1,4 @@
-"""Decisions from scores: the threshold of pairs, and the order of candidates."""
+"""Choose thresholds from the scores of pairs, and order candidates by their scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
