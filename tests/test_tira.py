@@ -191,6 +191,17 @@ def test_a_calibrated_profile_is_in_the_image_while_it_is_built(
     assert "has no threshold" in capsys.readouterr().err
 
 
+def test_the_command_takes_a_profile_whatever_spaces_it_has(tmp_path: Path) -> None:
+    path = written(tmp_path, command=ENTRY["command"].replace("--profile ", "--profile  "))
+    for name in ("my profile.toml", ".mine.toml", 'a"b.toml', "mine.toml"):
+        (tmp_path / name).write_bytes((SHIPPED / "offline.toml").read_bytes())
+        if name != "mine.toml":
+            with pytest.raises(UserError, match="cannot be part of TIRA's command"):
+                choose_submission(read_manifest(path), "one", path, tmp_path / name)
+    entry = choose_submission(read_manifest(path), "one", path, tmp_path / "mine.toml")
+    assert entry.command.endswith("--profile  /app/model_cache/mine.toml")
+
+
 def test_unknown_submissions_profiles_and_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, profile="unheard-of", command=ENTRY["command"].replace("offline", "unheard-of"))
     with pytest.raises(UserError, match="unheard-of"):

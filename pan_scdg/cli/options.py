@@ -143,8 +143,20 @@ def load_chosen_profile(
         if profile.gains is None or profile.method_settings.parameters != ("q",):
             raise click.UsageError(f"--q has no effect: profile {name} does not decide by the largest gains")
         profile = profile.model_copy(update={"gains": profile.gains.model_copy(update={"q": q})})
+    if threshold is not None:
+        _check_decision(profile)
     if over_long is None:
         return profile
     if profile.gains is None:
         raise click.UsageError(f"--over-long has no effect: profile {name} computes no gains of pairs")
     return profile.model_copy(update={"gains": profile.gains.model_copy(update={"over_long": over_long})})
+
+
+def _check_decision(profile: "Profile") -> None:
+    """Raise UsageError if a profile cannot decide by the threshold that it was given."""
+    from pydantic import ValidationError
+
+    try:
+        type(profile).model_validate(profile.model_dump())
+    except ValidationError as e:
+        raise click.UsageError(f"--threshold: {e.errors()[0]['msg'].removeprefix('Value error, ')}") from e

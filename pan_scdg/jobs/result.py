@@ -191,11 +191,11 @@ def open_result(
             if not len(opened.scores) and not disk_is_full:  # the run was refused before it computed anything
                 shutil.rmtree(work)
             raise
-        except OSError:  # a full disk, mostly
-            raise
-        except Exception:
-            with suppress(OSError):
-                (output / ERROR_LOG).write_text(traceback.format_exc(), encoding="utf-8")
+        except Exception as e:
+            # an error of the system, such as a full disk, has a number; a library that cannot be loaded has none
+            if not isinstance(e, OSError) or e.errno is None:
+                with suppress(OSError):
+                    (output / ERROR_LOG).write_text(traceback.format_exc(), encoding="utf-8")
             raise
 
 

@@ -1,5 +1,6 @@
 """Read ``tira.yml``, the submissions of a repository, and compose their ``tira-cli code-submission`` calls."""
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ MAX_MANIFEST_BYTES = 1 << 14
 """The time to parse nested lists is quadratic in their depth."""
 COPIED, IN_IMAGE = Path("model_cache", "image"), "/app/model_cache"
 """The folder of the repository that a build copies into the image, and its path there; git ignores it."""
-Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
 Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
@@ -97,8 +99,11 @@ def choose_submission(
     entry = submissions[name]
     profile = load_profile(entry.profile if own_profile is None else str(own_profile))
     if own_profile is not None:
+        if not re.match(IDENTIFIER, own_profile.name):
+            what = "the name of the profile cannot be part of TIRA's command"
+            raise UserError(what, "use letters, digits, dots, hyphens and underscores only", own_profile)
         path = f"{IN_IMAGE}/{own_profile.name}"
-        command = entry.command.replace(f"--profile {entry.profile}", f"--profile {path}")
+        command = re.sub(rf"(--profile\s+){re.escape(entry.profile)}(?!\S)", rf"\g<1>{path}", entry.command)
         entry = entry.model_copy(update={"profile": path, "command": command})
     elif entry.profile not in list_profiles():
         what = f"{name}.profile is {entry.profile}, which is not in the image"

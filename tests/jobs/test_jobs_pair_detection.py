@@ -204,11 +204,12 @@ def test_a_pair_that_exceeds_the_memory_is_an_error_of_this_pair(
         assert decisions[pair]["score"] == pytest.approx(reference[pair]["score"], abs=1e-4)
 
 
+@pytest.mark.parametrize("error", [RuntimeError, OSError])
 def test_the_traceback_of_an_internal_error_is_in_the_output_until_the_next_run(
-    pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: type[Exception], pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> Any:
-        raise RuntimeError("no such kernel")
+        raise error("no such kernel")
 
     with monkeypatch.context() as patch:
         patch.setattr(ScoringModel, "compute_log_probs", fail)
@@ -216,8 +217,8 @@ def test_the_traceback_of_an_internal_error_is_in_the_output_until_the_next_run(
     assert failed.code == 1
     log = (tmp_path / "out" / "error.log").read_text(encoding="utf-8")
     assert log.startswith("Traceback")
-    assert log.endswith("RuntimeError: no such kernel\n")
-    assert "\nRuntimeError: no such kernel\nerror: internal error: " in failed.err
+    assert log.endswith(f"{error.__name__}: no such kernel\n")
+    assert f"\n{error.__name__}: no such kernel\nerror: internal error: " in failed.err
     assert run(pairs_input, tmp_path / "out").code == 0
     assert not (tmp_path / "out" / "error.log").exists()
 
@@ -303,6 +304,10 @@ def test_a_threshold_and_a_q_of_the_command_line_decide(
         (("--q", 5), "--q needs --threshold"),
         (("--threshold", 1, "--scores-only"), "--threshold has no effect with --scores-only"),
         (("--threshold", 1, "--q", 5, "--profile", "pan25-containment"), "does not decide by the largest gains"),
+        (("--threshold", 1, "--profile", "pan25-qwen3-8b"), "a threshold needs the q it was chosen with"),
+        (("--threshold", 1, "--profile", "pan25-gram-logistic"), "a threshold needs the weights"),
+        (("--threshold", "nan", "--profile", "pan25-containment"), "finite number"),
+        (("--threshold", "inf"), "finite number"),
     ],
 )
 def test_a_threshold_without_effect_is_refused(
