@@ -6,20 +6,20 @@ written as XML and as a line of ``decisions.jsonl``.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.align.passages import Evidence
 from pan_scdg.digests import hash_text
-from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.errors import InputError, UserError, UserErrors
 from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.jobs.decisions import Decision, DecisionRule, name_pair, require_threshold
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import OnError, RunOptions, describe_job, take_first
 from pan_scdg.jobs.result import SCORES, ScoreFile, WorkFolder, open_result
-from pan_scdg.jobs.worker import PairWorker, PassageTask
+from pan_scdg.jobs.worker import FoundPassages, PairWorker, PassageTask
 from pan_scdg.logs import say
 from pan_scdg.methods import Method, MethodOptions, Score
 from pan_scdg.methods.bm25 import Statistics, count_statistics
@@ -163,7 +163,7 @@ def read_texts(pair: DocumentPair) -> TextPair:
 
 def score_pairs(
     checked: CheckedPairs,
-    compute: Callable[..., Iterator[Any]],
+    compute: Callable[[Iterable[Sequence[TextPair]]], Iterator[list[Score | InputError]]],
     scores: ScoreFile,
     on_error: OnError,
     max_batch: int | None = None,
@@ -185,8 +185,8 @@ def score_pairs(
     with Progress("scoring pairs", sum(map(len, batches))) as progress:
         for batch, batch_scores in zip(batches, compute(tasks), strict=True):
             results = dict(zip(batch, batch_scores, strict=True))
-            errors = {pair: result for pair, result in results.items() if isinstance(result, UserError)}
-            scores.append(_make_line(pair, score) for pair, score in results.items() if pair not in errors)
+            errors = {pair: result for pair, result in results.items() if isinstance(result, InputError)}
+            scores.append(_make_line(pair, score) for pair, score in results.items() if isinstance(score, Score))
             for pair, e in errors.items():
                 what = f"with {pair.source.doc_id} as source: {e.what}"
                 checked.errors[pair] = UserError(what, e.remedy, pair.suspicious.path)
@@ -250,7 +250,7 @@ def find_passages(
     checked: CheckedPairs,
     profile: Profile,
     method: Method,
-    compute: Callable[..., Iterator[Any]],
+    compute: Callable[[Iterable[PassageTask]], Iterator[FoundPassages]],
     scores: ScoreFile,
     with_gains: bool,
 ) -> list[Decision]:
