@@ -248,6 +248,7 @@ def test_the_summaries_of_the_docs_are_missed() -> None:
     assert len(rows) == 3
 
 
+@pytest.mark.long
 def test_make_demo(tmp_path: Path) -> None:
     """The whole demo, on the full examples, in a process of its own."""
     if not (ROOT / ".venv" / "bin" / "pan-scdg").is_file():
