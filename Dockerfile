@@ -33,7 +33,11 @@ RUN cd /tmp \
     else \
         sed '/^# \[tests\]/,$d' requirements.lock > part.lock && $install part.lock; \
     fi \
-    && if [ "$TRANSFORMERS" = 5 ]; then $install transformers5.lock; fi
+    && case "$TRANSFORMERS" in \
+        4) ;; \
+        5) $install transformers5.lock ;; \
+        *) echo "TRANSFORMERS is 4 or 5, not $TRANSFORMERS" >&2; exit 1 ;; \
+    esac
 
 # What is fetched is fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
 FROM packages AS jars
