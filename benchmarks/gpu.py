@@ -36,7 +36,7 @@ from benchmarks.pairs import ROOT, format_rows
 from pan_scdg.lm.attention import Packing, Spans, find_backend
 from pan_scdg.lm.engine import Engine, PackedEngine, ReferenceEngine
 from pan_scdg.lm.logprobs import gather_log_softmax
-from pan_scdg.models.devices import check_device_exists, describe_device
+from pan_scdg.models.devices import check_device_exists, describe_device, find_driver
 from pan_scdg.models.find import find_model
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head, load_model
 from pan_scdg.profile import ModelSettings
@@ -560,11 +560,15 @@ def _measure_dense(device: str, width: int, count: int, units: int) -> Row:
 
 
 def measure_preflight(bench: Bench) -> Iterator[Row]:
-    """Yield a row of the command that tries a machine, with the bundled models."""
+    """Yield a row for each check of the command that tries a machine, with the bundled models."""
     with tempfile.TemporaryDirectory() as folder:
-        words = ["preflight", "--output", folder, "--profile"]
-        for profile in ("scdg-mini", "offline"):
-            yield attempt({"profile": profile}, partial(_run, [*words, profile], folder, bench.device))
+        done = run_command(["preflight", "--output", "log", "--profile", "offline"], folder, bench.device)
+    lines = (done.stdout.strip() or done.stderr.strip() or "no message").replace("|", "/").splitlines()
+    for line in lines[:-1]:
+        outcome, _, rest = line.partition(" ")
+        check, _, text = rest.strip().partition(": ")
+        yield {"check": check, "result": text, OUTCOME: "ok" if outcome == "ok" else FAILED}
+    yield {"check": "all", "result": lines[-1], OUTCOME: FAILED if done.returncode else "ok"}
 
 
 def measure_runs(bench: Bench) -> Iterator[Row]:
@@ -582,11 +586,16 @@ def measure_runs(bench: Bench) -> Iterator[Row]:
 
 def _run(words: list[str], folder: str, device: str) -> Row:
     began = time.perf_counter()
-    line = [sys.executable, str(ROOT / "entrypoint.py"), *words, "--device", device]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    done = run_command(words, folder, device)
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
     return {"s": f"{time.perf_counter() - began:.1f}", OUTCOME: "ok"}
+
+
+def run_command(words: list[str], folder: str, device: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command of the package in a folder, on a device."""
+    line = [sys.executable, str(ROOT / "entrypoint.py"), *words, "--device", device]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
 
 
 PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {
@@ -618,20 +627,23 @@ def measure_part(name: str, shapes: Sequence[str], device: str, model: str | Non
 
 
 def describe_run(device: str, command: str, commit: str) -> str:
-    """Return the head of a section: date, device, commit, versions, command."""
+    """Return the head of a section: date, device, commit, versions, driver, command."""
     import torch
 
     name = "CPU" if device == "cpu" else describe_device(device)
     facts = [f"{package} {_find_version(package)}" for package in ("torch", "transformers", "flash-attn", "numpy")]
-    facts.append(f"{torch.get_num_threads()} threads" if device == "cpu" else f"CUDA {torch.version.cuda}")
+    threads, cuda = torch.get_num_threads(), torch.version.cuda
+    facts.append(f"{threads} threads" if device == "cpu" else f"CUDA {cuda}, driver {find_driver()}")
     return f"\n## {datetime.date.today()}: {name}, commit {commit}\n\n{', '.join(facts)}.\n\n    {command}\n"
 
 
 def read_commit() -> str:
     """Return the commit of this checkout."""
     words = ["git", "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    try:
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):  # the image has no git
+        return "unknown"
 
 
 def _find_version(package: str) -> str:

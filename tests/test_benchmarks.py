@@ -2,6 +2,7 @@
 
 import json
 import random
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -111,3 +112,19 @@ def test_a_wrong_or_failing_row_says_so() -> None:
         "a": "b",
         "outcome": "FAILED: ZeroDivisionError: division by zero",
     }  # type: ignore[arg-type, return-value]
+
+
+def test_every_check_of_preflight_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = "ok      device: CPU, a|b\nfailed  models: absent: copy it\nnot ready: failed checks: 1\n"
+    monkeypatch.setattr(gpu, "run_command", lambda *_: subprocess.CompletedProcess([], 2, log, ""))
+    rows = [list(row.values()) for row in gpu.measure_part("preflight", ["tiny"], "cpu", None)]
+    assert rows == [
+        ["device", "CPU, a/b", "ok"],
+        ["models", "absent: copy it", gpu.FAILED],
+        ["all", "not ready: failed checks: 1", gpu.FAILED],
+    ]
+
+
+def test_a_copy_without_git_has_an_unknown_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert gpu.read_commit() == "unknown"
