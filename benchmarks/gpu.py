@@ -38,6 +38,7 @@ from pan_scdg.lm.engine import Engine, PackedEngine, ReferenceEngine
 from pan_scdg.lm.logprobs import gather_log_softmax
 from pan_scdg.models.devices import check_device_exists, describe_device, find_driver
 from pan_scdg.models.find import find_model
+from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head, load_model
 from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer, encode_text
@@ -66,6 +67,8 @@ PEAK_TFLOPS = {"H100": 989.0, "H200": 989.0, "A100": 312.0}
 ROUNDING = {"float32": 2.0**-24, "bfloat16": 2.0**-8}
 VARIANTS = (("sdpa", "float32"), ("sdpa", "bfloat16"), ("varlen", "bfloat16"), ("flash_attention_2", "bfloat16"))
 REFERENCE = "reference"
+PLAIN = "the model's own"
+"""Attention of an input that is computed alone, for which cuDNN may plan anew at each length."""
 BUDGET, HEAD_ROWS = 16384, 1024
 REPEATS = 3
 GIB = 1 << 30
@@ -138,7 +141,7 @@ def attempt(cells: Row, measure: Callable[[], Row], obstacle: str | None = None)
 
 def find_obstacle(attention: str, device: str) -> str | None:
     """Return what an attention needs that is absent here, or None."""
-    if attention in ("sdpa", REFERENCE):
+    if attention in ("sdpa", PLAIN, REFERENCE):
         return None
     if device == "cpu":
         return "needs a GPU"
@@ -199,15 +202,19 @@ LAYOUTS = {
     False: (
         Layout("packed", (4096, 900), (1, 777, 2048), ((1500, 300, 1), (64, 650))),
         Layout("long", (), (32000,), ()),
+        Layout("long", (), (131072,), ()),
     ),
 }
 """For the tiny shape, and for others."""
 
 
 def measure_attention(bench: Bench) -> Iterator[Row]:
-    """Yield a row for each attention of a packed row and of a long sequence, beside a softmax in float32."""
+    """Yield a row for each attention of a packed row and of long sequences, beside a softmax in float32."""
     for layout in LAYOUTS[bench.is_tiny]:
-        for attention, dtype in VARIANTS:
+        alone = [] if layout.prefixes else [(PLAIN, "bfloat16")]
+        for attention, dtype in (*VARIANTS, *alone):
+            if dtype == "float32" and sum(layout.own) > BUDGET:
+                continue  # would take minutes, and no profile computes long rows in float32
             cells = {"shape": bench.shape, "row": layout.name, "attention": attention, "type": dtype}
             cells["tokens"] = f"{sum(layout.own):,}"
             measure = partial(_measure_attention, bench, layout, attention, dtype)
@@ -222,20 +229,31 @@ def _measure_attention(bench: Bench, layout: Layout, attention: str, dtype: str)
     heads = [bench.sizes[f"num_{name}_heads"] for name in ("attention", "key_value", "key_value")]
     options: Any = {"device": bench.device, "dtype": getattr(torch, dtype)}
     q, k, v = (torch.randn(sum(layout.own), n, bench.sizes["head_dim"], **options) for n in heads)
-
-    def compute() -> torch.Tensor:
-        packing = Packing(find_backend(attention), Spans(layout.own, bench.device))
-        if layout.prefixes:
-            packing.prefixes = Spans(layout.prefixes, bench.device)
-            packing.continued = Spans(tuple(map(sum, layout.tails)), bench.device)
-        return packing.attend(0, q, k, v, q.shape[-1] ** -0.5)
-
+    compute = partial(attend, layout, attention, q, k, v)
     with torch.inference_mode():
+        short = Layout("short", (), (64,), ())
+        measure_seconds(lambda: attend(short, attention, q[:64], k[:64], v[:64]), 1)  # loads the kernel
         first = measure_seconds(compute, 1)
         seconds, expected = measure_seconds(compute), attend_plainly(layout, q, k, v)
         apart = (compute().float() - expected).norm(dim=-1) / expected.norm(dim=-1)
     times = {FIRST: f"{1000 * first:.3g} ms", "ms": f"{1000 * seconds:.3g}"}
     return {**times, **judge(float(apart.max()), compute_limit(dtype, sum(layout.own)))}
+
+
+def attend(layout: Layout, attention: str, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor") -> "torch.Tensor":
+    """Return the attention of a row by a backend of the package, or as transformers computes one sequence."""
+    import torch
+
+    scale, device = q.shape[-1] ** -0.5, q.device.type
+    if attention == PLAIN:
+        queries, keys, values = (x.transpose(0, 1)[None] for x in (q, k, v))
+        compute = torch.nn.functional.scaled_dot_product_attention
+        return compute(queries, keys, values, is_causal=True, scale=scale, enable_gqa=True)[0].transpose(0, 1)
+    packing = Packing(find_backend(attention), Spans(layout.own, device))
+    if layout.prefixes:
+        packing.prefixes = Spans(layout.prefixes, device)
+        packing.continued = Spans(tuple(map(sum, layout.tails)), device)
+    return packing.attend(0, q, k, v, scale)
 
 
 def attend_plainly(layout: Layout, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor") -> "torch.Tensor":
@@ -350,9 +368,9 @@ def make_model(bench: Bench) -> LanguageModel:
     return LanguageModel(cast(Tokenizer, NoTokenizer()), frozen, bench.device, bench.shape, "random")
 
 
-def make_engine(attention: str, lm: LanguageModel) -> Engine:
+def make_engine(attention: str, lm: LanguageModel, budget: int = BUDGET) -> Engine:
     """Return the default engine with an attention, or the reference engine."""
-    return ReferenceEngine(lm, HEAD_ROWS) if attention == REFERENCE else PackedEngine(lm, attention, BUDGET, HEAD_ROWS)
+    return ReferenceEngine(lm, HEAD_ROWS) if attention == REFERENCE else PackedEngine(lm, attention, budget, HEAD_ROWS)
 
 
 def score(engine: Engine, items: Sequence[ScoringInput]) -> tuple[Floats, float]:
@@ -424,59 +442,73 @@ def measure_long(bench: Bench) -> Iterator[Row]:
     for name, (context_length, target_length, targets, budget) in LONG_ROWS[bench.is_tiny].items():
         context, *drawn = draw_ids(lm, [context_length, *[target_length] * targets], rng)
         items = [ScoringInput(context, target) for target in drawn]
-        truth, reference = score(make_engine(REFERENCE, lm), items)
-        limit = 2 * compute_limit("bfloat16", context_length + target_length, layers)
-        for attention in ("sdpa", "varlen", "flash_attention_2"):
-            cells = {"shape": bench.shape, "row": name, "attention": attention}
-            measure = partial(_measure_long, lm, attention, budget, items, (truth, reference), limit)
+        limit = 2 * compute_limit("bfloat16", context_length + target_length, layers)  # both sides are rounded
+        truth: list[Floats] = []
+        for attention in (REFERENCE, "sdpa", "varlen", "flash_attention_2"):
+            cells = {"shape": bench.shape, "row": name, "engine, attention": attention}
+            measure = partial(_measure_long, bench, lm, attention, budget, items, truth, limit)
             yield attempt(cells, measure, find_obstacle(attention, bench.device))
             release(bench.device)
 
 
 def _measure_long(
+    bench: Bench,
     lm: LanguageModel,
     attention: str,
     budget: int,
     items: list[ScoringInput],
-    expected: tuple[Floats, float],
+    truth: list[Floats],
     limit: float,
 ) -> Row:
-    engine = PackedEngine(lm, attention, budget, HEAD_ROWS)
+    engine = make_engine(attention, lm, budget)
     values, first = score(engine, items)
-    seconds = score(engine, items)[1]
-    times = {FIRST: f"{first:.3g} s", "s": f"{seconds:.3g}", "ratio": f"{expected[1] / seconds:.3g}"}
-    return {**times, **compare(values, expected[0], limit)}
+    if attention == REFERENCE:
+        truth.append(values)
+    again: list[float] = []
+    taken = measure_memory(bench.device, lambda: again.append(score(engine, items)[1]))
+    cells = {FIRST: f"{first:.3g} s", "s": f"{again[0]:.3g}", "GiB beside": f"{taken:.3g}"}
+    return {**cells, **(compare(values, truth[0], limit) if truth else {OUTCOME: f"{FAILED}: nothing to compare with"})}
 
 
 def measure_encode(bench: Bench) -> Iterator[Row]:
-    """Yield a row of an encoder of Mistral's shape: a batch, the first text of which is also computed alone."""
-    shape, texts, tokens = (TINY_MISTRAL, 4, 40) if bench.is_tiny else (MISTRAL, 32, 1600)
-    cells = {"width": f"{shape['hidden_size']:,}", "batch": f"{texts} x {tokens:,} tokens"}
-    yield attempt(cells, partial(_measure_encode, bench.device, shape, texts, tokens))
-
-
-def _measure_encode(device: str, shape: dict[str, int], texts: int, tokens: int) -> Row:
+    """Yield a row of an encoder of Mistral's shape for equally long texts, and for a padded batch, which has a mask."""
     import torch
     import transformers
 
+    shape, texts, tokens = (TINY_MISTRAL, 4, 60) if bench.is_tiny else (MISTRAL, 32, 1600)
     model_of: Any = transformers.AutoModel.from_config  # transformers' own functions have no types
     config_of: Any = transformers.MistralConfig
     torch.manual_seed(0)
-    with torch.device(device):
-        model = model_of(config_of(**shape, sliding_window=None), dtype=torch.bfloat16).eval().requires_grad_(False)
-        ids = torch.randint(shape["vocab_size"], (texts, tokens))
+    with torch.device(bench.device):
+        model = model_of(config_of(**shape, use_cache=False), dtype=torch.bfloat16).eval().requires_grad_(False)
+    for least in (tokens, tokens * 2 // 3):  # a sixth of padding is the most that a run's batch has
+        cells = {"width": f"{shape['hidden_size']:,}", "texts": str(texts), "tokens": f"{least:,} to {tokens:,}"}
+        lengths = np.linspace(least, tokens, texts).astype(np.int64)
+        yield attempt(cells, partial(_measure_encode, bench.device, model, lengths))
+        release(bench.device)
 
-    def encode(batch: torch.Tensor) -> torch.Tensor:
-        states: torch.Tensor = model(input_ids=batch, attention_mask=torch.ones_like(batch)).last_hidden_state[:, -1]
-        return states.float()
 
+def _measure_encode(device: str, model: Any, lengths: npt.NDArray[np.int64]) -> Row:
+    import torch
+
+    ids = torch.randint(model.config.vocab_size, (len(lengths), int(lengths.max())), device=device)
+    ends = torch.from_numpy(lengths).to(device)
+
+    def encode(ids: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        mask = (torch.arange(ids.shape[1], device=device) < ends[:, None]).long()
+        hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
+        return torch.nn.functional.normalize(hidden[torch.arange(len(ids)), ends - 1].float(), dim=-1)
+
+    compute = partial(encode, ids, ends)
     with torch.inference_mode():
-        first = measure_seconds(lambda: encode(ids), 1)
-        seconds = measure_seconds(lambda: encode(ids))
-        together, alone = encode(ids)[:1], encode(ids[:1])
-    times = {FIRST: f"{first:.3g} s", "s": f"{seconds:.3g}", "tokens/s": f"{texts * tokens / seconds:,.0f}"}
-    cosine = float(torch.nn.functional.cosine_similarity(together, alone))
-    return {**times, **judge(1 - cosine, compute_limit("bfloat16", tokens, shape["num_hidden_layers"]))}
+        measure_seconds(lambda: encode(ids[:2, :16], ends[:2].clamp(max=16)), 1)  # loads the kernels
+        first, seconds = measure_seconds(compute, 1), measure_seconds(compute)
+        taken = measure_memory(device, compute)
+        alone = torch.cat([encode(ids[i : i + 1, :end], ends[i : i + 1]) for i, end in enumerate(lengths.tolist())])
+        error = float((compute() - alone).norm(dim=-1).max())
+    cells = {FIRST: f"{first:.3g} s", "s": f"{seconds:.3g}", "tokens/s": f"{lengths.sum() / seconds:,.0f}"}
+    limit = 2 * compute_limit("bfloat16", ids.shape[1], model.config.num_hidden_layers)  # both sides are rounded
+    return {**cells, "GiB beside": f"{taken:.3g}", **judge(error, limit)}
 
 
 def measure_load(bench: Bench) -> Iterator[Row]:
@@ -489,17 +521,20 @@ def _measure_load(bench: Bench) -> Row:
     expected = float(lm.model.get_output_embeddings().weight.float().sum())
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        lm.model.save_pretrained(folder, max_shard_size="4GB")
+        lm.model.save_pretrained(folder, max_shard_size="20KB" if bench.is_tiny else "4GB")
         written = time.perf_counter() - began
-        size = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors")) / GIB
+        sizes = [path.stat().st_size for path in Path(folder).glob("*.safetensors")]
         lm = replace(lm, model=None)
         release(bench.device)
         settings, began = ModelSettings(name=bench.shape, dtype="bfloat16"), time.perf_counter()
-        loaded = load_model(Path(folder), settings, bench.device, fingerprint="random", tokenizer=lm.tokenizer)
+        fingerprint = fingerprint_weights(Path(folder))
+        hashed, began = time.perf_counter() - began, time.perf_counter()
+        loaded = load_model(Path(folder), settings, bench.device, fingerprint=fingerprint, tokenizer=lm.tokenizer)
         seconds = time.perf_counter() - began
     same = float(loaded.model.get_output_embeddings().weight.float().sum()) == expected
     outcome = "ok: the same weights" if same else f"{FAILED}: other weights"
-    return {"GiB": f"{size:.1f}", "write, s": f"{written:.3g}", "load, s": f"{seconds:.3g}", OUTCOME: outcome}
+    cells = {"GiB": f"{sum(sizes) / GIB:.1f}", "shards": str(len(sizes)), "write, s": f"{written:.3g}"}
+    return {**cells, "fingerprint, s": f"{hashed:.3g}", "load, s": f"{seconds:.3g}", OUTCOME: outcome}
 
 
 def measure_overlap(bench: Bench) -> Iterator[Row]:
