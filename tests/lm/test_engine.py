@@ -228,21 +228,3 @@ def test_too_little_memory_at_the_start_does_not_replace_the_attention(
     monkeypatch.setitem(BACKENDS, "varlen", fail)
     with pytest.raises(UserError, match="does not fit in the memory of cpu"):
         make_engine("packed", tiny_lm("qwen3"), ModelSettings(name="tiny", attention="varlen"))
-
-
-def test_rows_of_a_gpu_have_few_lengths_and_the_same_numbers(tiny_lm: Callable[[str], LanguageModel]) -> None:
-    lm, rng = tiny_lm("qwen3"), np.random.default_rng(8)
-    items = [
-        ScoringInput(rng.integers(60, size=int(n)), rng.integers(60, size=9)) for n in rng.integers(1, 120, size=40)
-    ]
-    engine = PackedEngine(lm, "sdpa", 1, 1024)
-    expected, lengths, decoder = engine.compute_log_probs(items), set(), engine._decoder
-
-    def decode(input_ids: Any, **rest: Any) -> Any:
-        lengths.add(input_ids.shape[1])
-        return decoder(input_ids=input_ids, **rest)
-
-    engine._decoder, engine._length_step = decode, 32
-    for values, others in zip(engine.compute_log_probs(items), expected, strict=True):
-        np.testing.assert_allclose(values, others, atol=1e-5)
-    assert lengths == {32, 64, 96, 128}
