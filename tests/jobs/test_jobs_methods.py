@@ -73,7 +73,7 @@ def test_scores_equal_the_formula_and_detections_follow_from_them(
         assert found == ([tuple(passage[:4]) for passage in passages] if record["decision"] else [])
 
 
-@pytest.mark.parametrize("method", ["containment", "bm25", "gains"])
+@pytest.mark.parametrize("method", ["bm25", "gains"])
 def test_two_workers_give_the_scores_of_one(
     method: str,
     run: Cli,
