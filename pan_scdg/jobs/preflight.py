@@ -57,7 +57,7 @@ ROWS = 256
 
 
 class Sizes(NamedTuple):
-    """What is tried on a device."""
+    """Sizes of the inputs and of the model that are tried on a device."""
 
     kept: int
     """Tokens of a context that is kept for the targets of later calls."""
