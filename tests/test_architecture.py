@@ -133,3 +133,16 @@ def test_no_file_names_a_registry_or_a_folder_of_one_machine() -> None:
         assert not pattern.search(text), path
         texts += 1
     assert texts > 100
+
+
+def test_the_functions_that_a_pair_passes_are_where_the_architecture_says() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| \d+ \| (.*?) \|", page)
+    assert rows
+    for names, path in (part for row in rows for part in re.findall(r"((?:`[\w.]+`(?:, )?)+) in `([\w/]+\.py)`", row)):
+        tree = ast.parse((ROOT / "pan_scdg" / path).read_text(encoding="utf-8"))
+        classes = {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
+        for name in re.findall(r"[\w.]+", names):
+            owner, _, function = name.rpartition(".")
+            body = classes[owner] if owner else tree.body
+            assert function in {node.name for node in body if isinstance(node, ast.FunctionDef)}, name
