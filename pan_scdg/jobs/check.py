@@ -18,7 +18,7 @@ from pan_scdg.jobs.pairs import (
     MAX_MEASURED_PAIRS,
     check_pairs,
     name_key,
-    read_texts,
+    read_pair_texts,
     score_pairs,
 )
 from pan_scdg.jobs.result import ScoreFile, open_result
@@ -239,7 +239,7 @@ def _describe_pairs(
     measured = {pair.indices for pair in best}
     tasks = (
         PassageTask(
-            read_texts(_make_pair(material, pair.indices)),
+            read_pair_texts(_make_pair(material, pair.indices)),
             pair.values,
             pair.shown.decision != "no sign",
             pair.indices in measured,

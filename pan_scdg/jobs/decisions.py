@@ -62,31 +62,24 @@ class DecisionRule:
 
     def decide(self, values: Values, warnings: Sequence[str] = ()) -> dict[str, Any]:
         """Return the fields of a decision: score, threshold, decision, method, and what explains the score."""
-        score = self._compute_score(values)
+        number = float(self.settings.compute_score(values))
+        score = None if math.isnan(number) else number  # a logistic model without weights
         more = self.settings.warn(values, self.threshold, self._calibration)
-        return {**self._describe(score, values), "warnings": [*warnings, *more]}
+        return {**self._compare(score, values), "warnings": [*warnings, *more]}
 
     def decide_failed(self, error: UserError) -> dict[str, Any]:
         """Return the fields about a pair that could not be scored: negative, with the reason as a warning."""
         reason = f"{'not scored' if self.threshold is None else 'not scored, decided negative'}: {error.what}"
-        return {**self._describe(None, {}), "warnings": [reason]}
+        return {**self._compare(None, {}), "warnings": [reason]}
 
-    def _describe(self, score: float | None, values: Values) -> dict[str, Any]:
-        about = {"method": self.method, **self.settings.describe(values)}
-        return {**self._compare(score), **about, **self._count_negatives(score)}
-
-    def _compute_score(self, values: Values) -> float | None:
-        score = float(self.settings.compute_score(values))
-        return None if math.isnan(score) else score  # a logistic model without weights
-
-    def _compare(self, score: float | None) -> dict[str, Any]:
+    def _compare(self, score: float | None, values: Values) -> dict[str, Any]:
+        """Compare a score with the threshold; a pair without a score is negative."""
         record: dict[str, Any] = {"score": score, "threshold": self.threshold, "decision": None}
-        if self.threshold is None:
-            return record
-        record["decision"] = score is not None and score >= self.threshold
-        if self._noise is not None:
-            record["near_threshold"] = None if score is None else abs(score - self.threshold) <= self._noise
-        return record
+        if self.threshold is not None:
+            record["decision"] = score is not None and score >= self.threshold
+            if self._noise is not None:
+                record["near_threshold"] = None if score is None else abs(score - self.threshold) <= self._noise
+        return {**record, "method": self.method, **self.settings.describe(values), **self._count_negatives(score)}
 
     def _count_negatives(self, score: float | None) -> dict[str, Any]:
         """Return the share of negative calibration pairs that score at least as high, and their number."""

@@ -12,7 +12,7 @@ from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.notices import Notices
-from pan_scdg.pan.documents import ReadDocument, read_any_document, read_texts
+from pan_scdg.pan.documents import ReadDocument, read_any_document, read_documents
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import ReportText
 
@@ -87,10 +87,12 @@ def collect_texts(suspicious: Path, sources: Path | None, template: Path | None,
         if not shared.forms:
             raise UserError("contains no words", "give the text that all authors received", template)
     side = "texts" if sources is None else "suspicious"
-    left = tuple(_make_texts(read_texts(suspicious, notices), side, shared, notices))
+    left = tuple(_make_texts(read_documents(suspicious, notices), side, shared, notices))
     if sources is None and len(left) < 2:
         raise UserError("contains only one text", "give at least two with --among", suspicious)
-    right = left if sources is None else tuple(_make_texts(read_texts(sources, notices), "sources", shared, notices))
+    right = (
+        left if sources is None else tuple(_make_texts(read_documents(sources, notices), "sources", shared, notices))
+    )
     return Material(left, right, sources is None)
 
 

@@ -96,9 +96,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
             if not options.scores_only:
                 rule = DecisionRule(profile, job)
                 decisions = decide_pairs(pairs, checked, work.scores, rule, names)
-                decisions = find_passages(
-                    decisions, checked, profile, worker.method, workers.map, work.scores, explains
-                )
+                decisions = add_passages(decisions, checked, profile, worker.method, workers.map, work.scores, explains)
                 files = [*_write_decisions(work.staged, decisions), *files]
                 warnings += _warn_about_few_detections(rule, decisions, options.output)
         if worker.options.keep_gains:
@@ -135,7 +133,7 @@ def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices,
     with Progress("checking pairs", len(pairs)) as progress:
         for pair in pairs:
             try:
-                texts = read_texts(pair)
+                texts = read_pair_texts(pair)
                 method.check(texts)
                 checked.lengths[pair] = len(texts.target), len(texts.source)
             except UserError as e:
@@ -155,7 +153,7 @@ def _stop_on_errors(checked: CheckedPairs, on_error: OnError) -> None:
         raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
 
 
-def read_texts(pair: DocumentPair) -> TextPair:
+def read_pair_texts(pair: DocumentPair) -> TextPair:
     """Read the texts of a pair."""
     target, source = pair.suspicious, pair.source
     return TextPair(target.doc_id, source.doc_id, read_text(target), read_text(source))
@@ -181,7 +179,7 @@ def score_pairs(
         for batch in make_batches(checked.lengths, max_batch)
         if not all(name_key(pair) in scores for pair in batch)
     ]
-    tasks = ([read_texts(pair) for pair in batch] for batch in batches)
+    tasks = ([read_pair_texts(pair) for pair in batch] for batch in batches)
     with Progress("scoring pairs", sum(map(len, batches))) as progress:
         for batch, batch_scores in zip(batches, compute(tasks), strict=True):
             results = dict(zip(batch, batch_scores, strict=True))
@@ -245,7 +243,7 @@ def decide_pairs(
     return decisions
 
 
-def find_passages(
+def add_passages(
     decisions: Sequence[Decision],
     checked: CheckedPairs,
     profile: Profile,
@@ -268,7 +266,7 @@ def find_passages(
     measured = {d.pair for d in best}
     tasks = (
         PassageTask(
-            read_texts(d.pair), scores[name_key(d.pair)]["values"], bool(d.record["decision"]), d.pair in measured
+            read_pair_texts(d.pair), scores[name_key(d.pair)]["values"], bool(d.record["decision"]), d.pair in measured
         )
         for d in chosen
     )
@@ -281,7 +279,7 @@ def find_passages(
 
 
 def _add_method_passages(decision: Decision, method: Method) -> Decision:
-    passages = method.find_passages(read_texts(decision.pair))
+    passages = method.find_passages(read_pair_texts(decision.pair))
     if passages:
         return decision._replace(passages=passages)
     return _add_warning(decision, UNDETECTED)

@@ -129,16 +129,16 @@ class GainMethod:
             if (pair.target, plan.mode) not in alone:
                 alone[pair.target, plan.mode] = len(inputs)
                 inputs += [passes.unconditional for passes in plan.passes]
-        given = len(inputs)
+        conditional = len(inputs)  # where the next pair's inputs with its source begin
         inputs += [passes.conditional for plan in plans for passes in plan.passes]
         log_probs = self.model.compute_log_probs(inputs)
         gains = []
         for pair, plan in zip(pairs, plans, strict=True):
             first, parts = alone[pair.target, plan.mode], []
             for number in range(first, first + len(plan.passes)):
-                targets = inputs[number].target_ids, inputs[given].target_ids
-                parts.append(combine_passes(targets, log_probs[number], log_probs[given]))
-                given += 1
+                targets = inputs[number].target_ids, inputs[conditional].target_ids
+                parts.append(combine_passes(targets, log_probs[number], log_probs[conditional]))
+                conditional += 1
             gains.append(PairGains(plan.mode, join_segments(parts)))
         return gains
 
@@ -172,6 +172,7 @@ class GainMethod:
         return make_locator(self.model)
 
     def _plan(self, pair: TextPair) -> _Plan:
+        """Return the inputs of a pair: one of each pass, or one for each segment if the pair is too long."""
         whole = self._build_whole(pair)
         if whole is not None:
             return _Plan("whole", [whole])

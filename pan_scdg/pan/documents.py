@@ -68,7 +68,7 @@ def read_any_document(path: Path) -> ReadDocument:
 # Folders
 
 
-def read_texts(path: Path, notices: Notices) -> dict[str, ReadDocument]:
+def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
     """Return the texts of a folder in the order of their names, or the one of a file, by name.
 
     Hidden files are skipped; files of other formats are counted and skipped.

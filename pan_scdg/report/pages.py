@@ -153,7 +153,7 @@ def _add_details(
         passages, tokens = evidence.get(one.key, []), gains.get(one.key)
         if not passages and one.shown.decision != "no sign" and number < MAX_DETAILS:
             texts = suspicious[one.shown.suspicious].text, sources[one.shown.source].text
-            passages = _find_passages(folder / name_detection(one.pair), *texts)
+            passages = _read_detection(folder / name_detection(one.pair), *texts)
             passages = passages if tokens is None else _average_gains(passages, tokens)
         yield replace(one.shown, passages=tuple(passages), gains=tokens)
 
@@ -170,7 +170,7 @@ def _read_gains(path: Path, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, 
     return gains
 
 
-def _find_passages(detection: Path, target: str, source: str) -> list[Evidence]:
+def _read_detection(detection: Path, target: str, source: str) -> list[Evidence]:
     """Return the passages of a detection XML; if it covers both texts as wholes, those that share words."""
     spans = read_span_files([detection], TAG)
     passages = [Passage(s.this_offset, s.this_length, s.source_offset, s.source_length) for s in spans]

@@ -107,7 +107,7 @@ TARGETS = (
     ),
     Target(
         "texts",
-        lambda f: documents.read_texts(f, Notices()),
+        lambda f: documents.read_documents(f, Notices()),
         {"a.txt": (LINES, TEXT), "in/b.html": (XML, HTML)},
         refuses=False,
     ),

@@ -8,7 +8,7 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan import documents
-from pan_scdg.pan.documents import read_texts
+from pan_scdg.pan.documents import read_documents
 
 
 def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Pa
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"<p>{name}</p>")
     notices = Notices()
-    found = {name: (text.text, text.extracted) for name, text in read_texts(tmp_path, notices).items()}
+    found = {name: (text.text, text.extracted) for name, text in read_documents(tmp_path, notices).items()}
     assert list(found) == ["a/b.txt", "a/notes.MD", "b.txt", "c.html"]
     assert found["a/b.txt"] == ("<p>a/b.txt</p>", False)
     assert found["c.html"] == ("c.html", True)
@@ -26,19 +26,19 @@ def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Pa
 
 def test_a_file_is_a_folder_of_one(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("words")
-    assert [(name, text.text) for name, text in read_texts(tmp_path / "one.txt", Notices()).items()] == [
+    assert [(name, text.text) for name, text in read_documents(tmp_path / "one.txt", Notices()).items()] == [
         ("one.txt", "words")
     ]
 
 
 def test_line_ends_are_one_character_so_that_offsets_agree(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_bytes(b"a\r\nb\rc")
-    assert read_texts(tmp_path, Notices())["one.txt"].text == "a\nb\nc"
+    assert read_documents(tmp_path, Notices())["one.txt"].text == "a\nb\nc"
 
 
 def refuse(place: Path) -> list[str]:
     with pytest.raises(UserError) as caught:
-        read_texts(place, Notices())
+        read_documents(place, Notices())
     return str(caught.value).split("\n")
 
 
@@ -48,7 +48,7 @@ def test_links_that_lead_away_are_refused_and_others_are_read(tmp_path: Path) ->
     (tmp_path / "secret.txt").write_text("not yours")
     (folder / "a.txt").write_text("mine")
     (folder / "b.txt").symlink_to(folder / "a.txt")
-    assert [text.text for text in read_texts(folder, Notices()).values()] == ["mine", "mine"]
+    assert [text.text for text in read_documents(folder, Notices()).values()] == ["mine", "mine"]
     (folder / "c.txt").symlink_to(tmp_path / "secret.txt")
     (folder / "d").symlink_to(folder / "in")
     (folder / "e.txt").symlink_to(folder / "e.txt")
@@ -58,7 +58,7 @@ def test_links_that_lead_away_are_refused_and_others_are_read(tmp_path: Path) ->
     # the folder itself is the user's choice
     (tmp_path / "link").symlink_to(folder / "in")
     (folder / "in" / "x.txt").write_text("inner")
-    assert len(read_texts(tmp_path / "link", Notices())) == 1
+    assert len(read_documents(tmp_path / "link", Notices())) == 1
 
 
 def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
