@@ -101,6 +101,18 @@ def test_hours_beyond_the_limit(fly: Any, qwen: Path, pairs_input: Path, monkeyp
     assert lines[-2].endswith("TIRA's limit is 24 h; use a faster device, or a smaller model")
 
 
+@pytest.mark.parametrize(("speeds", "code"), [([0.001, 1e9], 0), ([1e9, 0.001], 2)])
+def test_a_retrieval_run_beyond_the_limit_needs_a_deadline_and_an_encoder_in_time(
+    speeds: list[float], code: int, fly: Any, retrieval_input: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "measure_speed", lambda *_: speeds.pop(0))
+    answer, lines = fly("offline", "--input", retrieval_input)
+    assert answer == code
+    assert lines[-2].startswith("failed  hours" if code else "ok      hours")
+    if not code:
+        assert lines[-2].endswith("not all candidates can be scored in TIRA's 24 h: run with --deadline")
+
+
 def test_the_written_out_attention_is_causal_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "ROWS", 4)
     torch.manual_seed(0)
