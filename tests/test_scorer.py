@@ -53,7 +53,7 @@ def test_a_score_equal_to_the_threshold_is_positive(name: str, tiny_folder: Call
     def score(threshold: float) -> PairResult:
         profile = decide_at(load_profile(name), threshold)
         with Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer:
-            return scorer.score(TARGET, SOURCE)
+            return scorer.score(" ".join([TARGET] * 5), SOURCE)
 
     exact = score(0.0).score
     assert score(exact).decision is True

@@ -64,11 +64,15 @@ class PassageLocator:
         """Return the fields of ``job.json`` that identify the encoder."""
         return {} if self.encoder is None else {"passage_encoder": {"weights": self.encoder.fingerprint}}
 
-    def find_evidence(self, target: str, source: str) -> list[Evidence]:
+    def align(self, target: str, source: str) -> Alignment:
+        """Return the alignment of two texts by their words."""
+        split = prepare_text if self.encoder is None else self.encoder.split
+        return Alignment(split(target), split(source))
+
+    def find_evidence(self, target: str, source: str, alignment: Alignment) -> list[Evidence]:
         """Return all passages of two texts with the parts of the target that contain them."""
         if self.encoder is None:
-            return Alignment(prepare_text(target), prepare_text(source)).find_evidence()
-        alignment = Alignment(self.encoder.split(target), self.encoder.split(source))
+            return alignment.find_evidence()
         return alignment.find_evidence(match_paragraphs(target, source, self.encoder.encode))
 
     def locate(
@@ -77,7 +81,8 @@ class PassageLocator:
         """Return the passages of a positive pair; see `Locator`."""
         if not positive:
             return []
-        return [evidence._replace(counts=True) for evidence in self.find_evidence(target, source)]
+        evidence = self.find_evidence(target, source, self.align(target, source))
+        return [passage._replace(counts=True) for passage in evidence]
 
 
 def match_paragraphs(target: str, source: str, encode: Callable[[str], EncodedText]) -> list[Passage]:

@@ -1,127 +1,154 @@
-"""Compare two texts by the vectors of their sentences: evidence of reuse that survives rewriting.
+"""Align the sentences of two texts: evidence of reuse that survives rewriting.
 
-A rewritten passage shares few words with its source, but its sentences are near those of one place of the source. What
-two sentences on one topic have in common anyway is subtracted: a sentence that is near to many others is no evidence.
+A rewritten text shares few words with its source, but its sentences follow those of the source, in their order: the
+score of a local alignment grows with every sentence that does. What two texts on one topic have in common anyway counts
+little: a sentence that is near to many sentences is no evidence.
 
-Texts are also compared as wholes, for reuse that no two sentences show. A text whose words were exchanged one by one
-keeps more stems of its source than another text on the topic has. A summary inside another text has no sentence from
-the source, but its topic stands out from the text around it.
+A summary inside another text has no sentence from the source, but its topic stands out from the text around it: the
+focus measures that.
 """
 
-from collections.abc import Iterator
-from functools import reduce
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-MATCH_SENTENCES = 2
-"""Consecutive sentences of the target that are matched together."""
-PLACE_SENTENCES = 4
-"""Consecutive sentences of the source that are one place."""
-NEIGHBOURS = 6
-"""Most similar sentences of the other text, whose mean cosine says how near a sentence is to everything."""
-CORRECTION = 0.3
-"""Share of these means that is subtracted from a cosine."""
-NO_MATCH = -1.0
+from pan_scdg.align.seeds import Seed
+
+TEMPERATURE = 0.07
+"""Of the softmax over the cosines of a sentence with all sentences of the other text."""
+SOFTMAX_SHARE = 0.7
+"""Weight of the softmax in the value of a pair of sentences; the rest is the cosine itself."""
+SEED_WEIGHT = 0.3
+"""Weight of the words that two similar sentences have in common."""
+MIN_VALUE = 0.35
+"""Subtracted from the value: sentences on one topic that do not match have a negative one."""
+TARGET_GAP, SOURCE_GAP = 0.15, 0.1
+"""Cost of a sentence of the target, and of the source, that is left out."""
+SMALLEST = 1e-30
+"""Added to sums, which are 0 if a text has no sentences."""
 BATCH_SENTENCES = 1024
 """Sentences of the target that are compared at a time, which bounds the memory."""
-COMMON_SLOPE = 0.06
-"""Rise of the cosine of unrelated texts' sets of stems with the logarithm of their size (geometric mean)."""
 FOCUS_SENTENCES = 3
 """Consecutive sentences of the target whose topic is compared."""
 
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 class Match(NamedTuple):
-    """Consecutive sentences of a target and of a source that match: starts and exclusive ends."""
+    """Sentences of a target that follow sentences of a source: starts and exclusive ends of both, and the score."""
 
     begin: int
     end: int
     source_begin: int
     source_end: int
+    score: float
 
 
-def measure_match(target: Floats, source: Floats) -> float:
-    """Return the match of the best two consecutive sentences of a target with one place of a source.
+NO_MATCH = Match(0, 0, 0, 0, 0.0)
 
-    With the cosines ``m[i, j]``, and the means ``r[i]`` and ``s[j]`` of the `NEIGHBOURS` largest ones of row i and of
-    column j, a pair of sentences has ``c[i, j] = m[i, j] - CORRECTION * (r[i] + s[j])``. The result is the largest
-    mean, over `MATCH_SENTENCES` consecutive sentences of the target, of the largest ``c`` within the same
-    `PLACE_SENTENCES` consecutive ones of the source. Shorter texts are taken as they are.
+
+class SentenceAlignment:
+    """Local alignments of two sequences of sentences (Smith and Waterman, 1981).
+
+    With the cosines ``m[i, j]`` and ``e[i, j] = exp(m[i, j] / TEMPERATURE)``, the value of a pair of sentences is
+    ``SOFTMAX_SHARE * e[i, j] / sqrt(sum(e[i, :]) * sum(e[:, j])) + (1 - SOFTMAX_SHARE) * m[i, j] - MIN_VALUE``: the
+    first part is the geometric mean of both softmaxes. A pair of similar sentences has ``SEED_WEIGHT`` times the cosine
+    of their words in addition. An alignment is a sequence of pairs that ascends in both texts; its score is the sum of
+    their values, less the costs of the sentences that it leaves out.
 
     Args:
         target: unit vectors of the target's sentences in their order, ``[t, d]``.
         source: unit vectors of the source's sentences in their order, ``[s, d]``.
-
-    Returns:
-        A number from -1 to 1; `NO_MATCH` if a text has no sentences.
+        seeds: the pairs of sentences that are similar by their words, in the order of the target.
     """
-    return max((float(means.max()) for _, means in _compare_places(target, source)), default=NO_MATCH)
 
+    def __init__(self, target: Floats, source: Floats, seeds: Sequence[Seed] = ()) -> None:
+        self._target, self._source = target, source
+        self._seeds = np.array([seed[:2] for seed in seeds], np.int64).reshape(-1, 2)
+        self._seed_values = SEED_WEIGHT * np.array([seed.cosine for seed in seeds])
+        rows: list[Floats] = []
+        columns = np.full(len(source), SMALLEST, np.float32)
+        for begin in range(0, len(target) if len(source) else 0, BATCH_SENTENCES):
+            exponentials = self._exponentiate(self._compare(begin, len(target)))
+            rows.append(exponentials.sum(axis=1))
+            columns += exponentials.sum(axis=0)
+        self._row_scale = 1 / np.sqrt(np.concatenate([np.zeros(0, np.float32), *rows]))
+        self._column_scale = 1 / np.sqrt(columns)
 
-def find_matches(target: Floats, source: Floats, min_match: float) -> list[Match]:
-    """Return the consecutive sentences of a target whose match is at least ``min_match``, in order.
+    def find_best(self, begin: int = 0, end: int | None = None) -> Match:
+        """Return the alignment with the largest score among the target's sentences from ``begin`` to before ``end``.
 
-    If there are none, the best ones are returned. Stretches that overlap in both texts are joined; of others that
-    overlap in the target, the first is kept.
-    """
-    best = measure_match(target, source)
-    height, width = min(MATCH_SENTENCES, len(target)), min(PLACE_SENTENCES, len(source))
-    matches: list[Match] = []
-    for start, means in _compare_places(target, source):
-        for row in np.flatnonzero(means.max(axis=1) >= min(min_match, best)).tolist():
-            first, place = start + row, int(means[row].argmax())
-            match = Match(first, first + height, place, place + width)
-            last = matches[-1] if matches else None
-            if last and first < last.end and place < last.source_end and last.source_begin < match.source_end:
-                begin, end = min(last.source_begin, place), max(last.source_end, match.source_end)
-                matches[-1] = Match(last.begin, match.end, begin, end)
-            elif not last or first >= last.end:
+        Of equal ones, the one that ends first in the target, then in the source. `NO_MATCH` if no value is above 0.
+        """
+        end = len(self._target) if end is None else end
+        width = len(self._source)
+        places, costs = np.arange(width), SOURCE_GAP * np.arange(width)
+        scores = np.zeros(width)
+        starts: Integers = np.zeros(width, np.int64)
+        source_starts = starts
+        """Best score of an alignment that ends in a row at each place, and where it begins."""
+        best = NO_MATCH
+        for first in range(begin, end if width else begin, BATCH_SENTENCES):
+            for row, values in enumerate(self._compute_values(first, end), first):
+                extended, above = _shift(scores, 0.0) + values, scores - TARGET_GAP
+                is_pair = extended >= above
+                is_new = is_pair & (_shift(scores, 0.0) <= 0)
+                starts = np.where(is_new, row, np.where(is_pair, _shift(starts, 0), starts))
+                source_starts = np.where(is_new, places, np.where(is_pair, _shift(source_starts, 0), source_starts))
+                # leaving out k sentences of the source costs k times the same: the best place to come from is a maximum
+                raised = np.maximum(np.maximum(extended, above), 0.0) + costs
+                largest = np.maximum.accumulate(raised)
+                origin = np.maximum.accumulate(np.where(raised >= largest, places, 0))
+                scores, starts, source_starts = largest - costs, starts[origin], source_starts[origin]
+                place = int(scores.argmax())
+                if scores[place] > best.score:
+                    score = float(scores[place])
+                    best = Match(int(starts[place]), row + 1, int(source_starts[place]), place + 1, score)
+        return best
+
+    def find_all(self, min_score: float) -> list[Match]:
+        """Return the best alignment, then the best ones before and after it and so on, down to a score.
+
+        They are in the order of the target, and no two overlap in it.
+        """
+        matches: list[Match] = []
+        waiting = [(0, len(self._target))]
+        while waiting:
+            begin, end = waiting.pop()
+            match = self.find_best(begin, end)
+            if match.score > 0 and match.score >= min_score:
                 matches.append(match)
-    return matches
+                waiting += [(begin, match.begin), (match.end, end)]
+        return sorted(matches)
+
+    def _compare(self, begin: int, end: int) -> Floats:
+        """Return the cosines of a batch of the target's sentences, ``[n, s]``."""
+        return self._target[begin : min(end, begin + BATCH_SENTENCES)] @ self._source.T
+
+    def _exponentiate(self, cosines: Floats) -> Floats:
+        return np.asarray(np.exp((cosines - 1) / np.float32(TEMPERATURE)))
+
+    def _compute_values(self, begin: int, end: int) -> Numbers:
+        """Return the values of a batch of the target's sentences, ``[n, s]``."""
+        cosines = self._compare(begin, end)
+        scale = self._row_scale[begin : begin + len(cosines), None] * self._column_scale
+        softmax = self._exponentiate(cosines) * scale
+        values = np.asarray(SOFTMAX_SHARE * softmax + (1 - SOFTMAX_SHARE) * cosines - MIN_VALUE, np.float64)
+        inside = slice(*np.searchsorted(self._seeds[:, 0], (begin, begin + len(cosines))).tolist())
+        rows, columns = self._seeds[inside].T
+        values[rows - begin, columns] += self._seed_values[inside]
+        return values
 
 
-def _compare_places(target: Floats, source: Floats) -> Iterator[tuple[int, Floats]]:
-    """Yield the first sentence of a batch, and the match of its stretches with the places of the source, ``[n, p]``."""
-    if not len(target) or not len(source):
-        return
-    height, width = min(MATCH_SENTENCES, len(target)), min(PLACE_SENTENCES, len(source))
-    places = len(source) - width + 1
-    starts = range(0, len(target) - height + 1, BATCH_SENTENCES)
-    first = target[: BATCH_SENTENCES + height - 1] @ source.T
-    if len(starts) == 1:
-        columns = _average_largest(first.T)
-    else:
-        batches = (source[i : i + BATCH_SENTENCES] for i in range(0, len(source), BATCH_SENTENCES))
-        columns = np.concatenate([_average_largest(batch @ target.T) for batch in batches])
-    for start in starts:
-        cosines = first if start == 0 else target[start : start + BATCH_SENTENCES + height - 1] @ source.T
-        corrected = cosines - CORRECTION * (_average_largest(cosines)[:, None] + columns[None, :])
-        best = reduce(np.maximum, [corrected[:, i : i + places] for i in range(width)])
-        sums = reduce(np.add, [best[i : i + len(best) - height + 1] for i in range(height)])
-        yield start, np.divide(sums, height, dtype=np.float32)
-
-
-def _average_largest(cosines: Floats) -> Floats:
-    """Return the mean of the `NEIGHBOURS` largest cosines of each row, ``[n]``."""
-    rest = max(0, cosines.shape[1] - NEIGHBOURS)
-    means: Floats = np.partition(cosines, rest, axis=1)[:, rest:].mean(axis=1)
-    return means
-
-
-def compare_stem_sets(common: npt.ArrayLike, target: npt.ArrayLike, source: npt.ArrayLike) -> Numbers:
-    """Return by how much the cosine of two sets of stems exceeds that of unrelated sets of their sizes, 0 or more.
-
-    Args:
-        common: number of stems in both sets.
-        target: number of stems of the target.
-        source: number of stems of the source.
-    """
-    size = np.sqrt(np.maximum(1.0, np.multiply(target, source, dtype=np.float64)))
-    return np.asarray(np.maximum(0.0, np.asarray(common) / size - COMMON_SLOPE * np.log(size)))
+def _shift(row: npt.NDArray[Any], first: float) -> npt.NDArray[Any]:
+    """Return a row moved by one place to the right."""
+    moved = np.empty_like(row)
+    moved[0], moved[1:] = first, row[:-1]
+    return moved
 
 
 def measure_focus(target: Floats, topics: Floats) -> Numbers:

@@ -176,6 +176,16 @@ class Alignment:
         within, counts = classify_passage(self.target.parts, passage.this_offset, end)
         return Evidence(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
 
+    def count_copied_words(self) -> int:
+        """Return the words of the longest stretch of the target that counts and is nearly all runs of equal words."""
+        longest = 0
+        for joined in join_runs(self.runs, RUN_GAP):
+            is_dense = joined.matched >= MIN_RUN_SHARE * (joined.end - joined.start)
+            if is_dense and classify_passage(self.target.parts, joined.start, joined.end)[1]:
+                inside = [run for run in self.runs if joined.start <= run.start and run.end <= joined.end]
+                longest = max(longest, sum(len(_select_words(self.target, run.start, run.end)) for run in inside))
+        return longest
+
     def _find_summaries(self) -> list[Passage]:
         clusters = drop_overlapping_clusters(find_clusters(self.comparison, self.seeds, SUMMARY_GAP))
         spans = [self._span_cluster(cluster) for cluster in clusters]

@@ -1,8 +1,7 @@
 """Leave out the pairs whose alignment score cannot reach a limit, when there are too many to align them all.
 
-Of the numbers of a score, the similarity of passages takes longest, since words have to be aligned. It is at most 1,
-and it is 0 without a pair of similar units and without a run of words in common. Whether there are any, and the other
-numbers, are computed for all pairs, so that no pair is lost.
+Aligning words takes longest. A pair without a run of words in common, and without a pair of units that are similar by
+their words, is scored by its vectors alone; all others are kept.
 """
 
 from collections.abc import Iterable
@@ -11,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.matches import compare_stem_sets, compute_topic, measure_focus, measure_match
-from pan_scdg.align.seeds import SEED_COSINE, SEED_DICE, list_grams
+from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus
+from pan_scdg.align.seeds import SEED_COSINE, list_grams
 from pan_scdg.align.units import Integers, PreparedText
 from pan_scdg.align.vectors import EncodedText
 from pan_scdg.profile import AlignmentSettings
@@ -78,8 +77,6 @@ def select_pairs(
         column_of = np.full(len(numbers), -1)
         column_of[own.stems] = np.arange(len(own.stems))
         matrix = own.spread(np.arange(len(own.stems)))
-        is_counted = np.zeros(len(own.stems), np.bool_)
-        is_counted[own.columns[target.prepared.counted[own.rows]]] = True
         own_runs = _hash_runs(target.prepared)
         bounds = zip(np.searchsorted(hashes, own_runs, "left"), np.searchsorted(hashes, own_runs, "right"))
         with_run = {int(owner) for first, last in bounds for owner in owners[first:last]}
@@ -88,18 +85,17 @@ def select_pairs(
             columns = column_of[other.stems]
             other_columns = np.flatnonzero(columns >= 0)
             columns = columns[other_columns]
-            common = is_counted[columns].sum()
             values = {
-                "match": measure_match(sentences, vectors[j]),
-                "common": float(compare_stem_sets(common, is_counted.sum(), len(other.stems))),
+                "alignment": SentenceAlignment(sentences, vectors[j]).find_best().score,
                 "focus": focus[j],
                 "candidates": float(len(sentences) * len(vectors[j])),
-                "similarity": 0.0,
+                "words": float(len(target.prepared.forms)),
+                **dict.fromkeys(("similarity", "copied"), 0.0),
             }
-            missing = least - MARGIN - settings.compute_score(values)
-            if missing <= 0 or (
-                missing <= settings.similarity_weight
-                and (j in with_run or _have_seed(own, matrix[:, columns], columns, other, other_columns))
+            if (
+                j in with_run
+                or settings.compute_score(values) >= least - MARGIN
+                or _have_seed(own, matrix[:, columns], columns, other, other_columns)
             ):
                 pairs.append((i, j))
     return pairs
@@ -131,7 +127,7 @@ def _stack_topics(sources: list[npt.NDArray[np.float32]]) -> npt.NDArray[np.floa
 def _have_seed(
     first: _Counts, matrix: npt.NDArray[np.float32], columns: Integers, second: _Counts, other_columns: Integers
 ) -> bool:
-    """Return True if a unit of one text and a unit of the other are as similar as `Comparison.find_seeds` asks.
+    """Return True if a unit of one text and a unit of the other have the cosine that `Comparison.find_seeds` asks for.
 
     Args:
         first: a text.
@@ -149,9 +145,4 @@ def _have_seed(
     other_matrix = second.spread(other_columns)
     products = (matrix * weights[columns].astype(np.float32)) @ other_matrix.T
     least = np.outer((SEED_COSINE - MARGIN) * lengths, other_lengths)
-    rows, other_rows = np.nonzero((products > 0) & (products >= least))
-    if not len(rows):
-        return False
-    common = ((matrix[rows] > 0) & (other_matrix[other_rows] > 0)).sum(axis=1)
-    sizes, other_sizes = (np.bincount(text.rows, minlength=text.size) for text in (first, second))
-    return bool((2 * common >= (SEED_DICE - MARGIN) * (sizes[rows] + other_sizes[other_rows])).any())
+    return bool(((products > 0) & (products >= least)).any())

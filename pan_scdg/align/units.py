@@ -20,6 +20,8 @@ Integers = npt.NDArray[np.int64]
 
 MIN_UNIT_WORDS = 3
 """A sentence with fewer words is joined to the next one."""
+MAX_UNIT_WORDS, PART_WORDS = 60, 40
+"""A sentence with more words, such as a transcript without full stops, is cut into parts of at most `PART_WORDS`."""
 
 _INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _WORD = re.compile(rf"[^\W_]+(?:(?:[{_INVISIBLE}]+|-\r?\n[ \t]*)[^\W_]+)*")
@@ -48,17 +50,13 @@ class PreparedText(NamedTuple):
     counted: npt.NDArray[np.bool_]
     """True for the units that are not mostly in an excluded part, ``[u]``; see `quotations`."""
 
-    def list_counted_stems(self) -> set[str]:
-        """Return the stems of the units that count."""
-        kept = np.repeat(self.counted, self.units[:, 1] - self.units[:, 0])
-        return {self.stems[place] for place in np.unique(self.stem_places[kept]).tolist()}
-
 
 def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS) -> PreparedText:
     """Split a text into words and units.
 
-    A sentence of fewer than ``min_words`` words is joined to the next one, and at the end to the one before. White
-    space around a unit does not belong to it. A text without words has no units.
+    A sentence of fewer than ``min_words`` words is joined to the next one, and at the end to the one before; one of
+    more than `MAX_UNIT_WORDS` is cut into equal parts. White space around a unit does not belong to it. A text without
+    words has no units.
     """
     matches = list(_WORD.finditer(text))
     words = np.array([match.span() for match in matches], np.int64).reshape(-1, 2)
@@ -73,11 +71,13 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS) -> PreparedText:
         end = start + len(text[start:end].rstrip())
         start = end - len(text[start:end].lstrip())
         if is_short:
-            units[-1][1], spans[-1][1] = last, end
-        else:
-            units.append([first, last])
-            spans.append([start, end])
-        is_short = units[-1][1] - units[-1][0] < min_words
+            first, start = units.pop()[0], spans.pop()[0]
+        count = -(-(last - first) // PART_WORDS) if last - first > MAX_UNIT_WORDS else 1
+        cuts = [first + (last - first) * part // count for part in range(count + 1)]
+        units += [[begin, stop] for begin, stop in zip(cuts, cuts[1:])]
+        inner = [(int(words[cut - 1, 1]), int(words[cut, 0])) for cut in cuts[1:-1]]
+        spans += [[begin, stop] for begin, stop in zip([start, *(b for _, b in inner)], [*(a for a, _ in inner), end])]
+        is_short = last - first < min_words
         first = last
     if is_short and len(units) > 1:
         units[-2][1], spans[-2][1] = units[-1][1], spans[-1][1]

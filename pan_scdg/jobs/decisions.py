@@ -73,10 +73,10 @@ class DecisionRule:
         return {**self._compare(None, {}), "warnings": [reason]}
 
     def _compare(self, score: float | None, values: Values) -> dict[str, Any]:
-        """Compare a score with the threshold; a pair without a score is negative."""
+        """Compare a score with the threshold; a pair without a score, or too little text, is negative."""
         record: dict[str, Any] = {"score": score, "threshold": self.threshold, "decision": None}
         if self.threshold is not None:
-            record["decision"] = score is not None and score >= self.threshold
+            record["decision"] = score is not None and score >= self.threshold and self.settings.can_decide(values)
             if self._noise is not None:
                 record["near_threshold"] = None if score is None else abs(score - self.threshold) <= self._noise
         return {**record, "method": self.method, **self.settings.describe(values), **self._count_negatives(score)}

@@ -1,25 +1,22 @@
-"""Score pairs by their alignment: sentences that match by their vectors, and passages that share words."""
+"""Score pairs by their alignment: sentences that follow those of the source, and passages that share words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from pan_scdg.align.locator import Locator, PassageLocator
-from pan_scdg.align.matches import (
-    compare_stem_sets,
-    compute_topic,
-    find_matches,
-    measure_focus,
-    measure_match,
-)
+from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus
 from pan_scdg.align.passages import Alignment, Evidence, overlap_in_target
 from pan_scdg.align.units import Integers
-from pan_scdg.align.vectors import SentenceEncoder
+from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import Method, MethodOptions, Score, cover_both
 from pan_scdg.profile import MAX_CALIBRATED_CANDIDATES, AlignmentSettings, Passages, Profile
 from pan_scdg.records import Passage, TextPair
 
-MIN_WORDS = 50
-"""A text with fewer words was never part of a calibration."""
+MIN_WORDS = AlignmentSettings.min_words
+MIN_MATCH = 1.0
+"""Score of an alignment of sentences that is shown as a passage: two sentences or more that match closely."""
 
 
 class AlignmentMethod:
@@ -28,7 +25,6 @@ class AlignmentMethod:
     Args:
         settings: the table ``[alignment]``.
         options: the device.
-        threshold: of the decision, for the sentences of `locate`.
         passages: the table ``[passages]``; None: passages are found by their words only.
 
     Raises:
@@ -39,10 +35,9 @@ class AlignmentMethod:
         self,
         settings: AlignmentSettings,
         options: MethodOptions,
-        threshold: float | None = None,
         passages: Passages | None = None,
     ) -> None:
-        self.settings, self._threshold = settings, threshold or 0.0
+        self.settings = settings
         self.encoder = SentenceEncoder(settings.model, options.device)
         self.fingerprint = self.encoder.fingerprint
         self._locator = _open_locator(passages, options.device, self.encoder)
@@ -53,7 +48,7 @@ class AlignmentMethod:
         """Return the method of a profile."""
         if profile.alignment is None:
             raise ValueError(f"profile {profile.name} has no table [alignment]")
-        return cls(profile.alignment, options, profile.need_decide().threshold, profile.passages)
+        return cls(profile.alignment, options, profile.passages)
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the models."""
@@ -67,7 +62,7 @@ class AlignmentMethod:
         scores = []
         for pair in pairs:
             values = self._measure(pair.target, pair.source)
-            scores.append(Score(values, tuple(warn_about_texts(values))))
+            scores.append(Score(values, tuple(warn_about_texts(values, self.settings))))
         return scores
 
     def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
@@ -79,57 +74,63 @@ class AlignmentMethod:
     ) -> list[Evidence]:
         """Return the passages of a pair; see `Locator`.
 
-        If none of them counts, the sentences whose match reaches the threshold are added, or else the best ones.
+        Sentences that follow those of the source are passages beside those that share words.
         """
-        evidence = self._locator.find_evidence(target, source)
+        alignment = self._locator.align(target, source)
+        evidence = self._locator.find_evidence(target, source, alignment)
         if not positive:
             return [passage for passage in evidence if not passage.counts]
-        if any(passage.counts for passage in evidence):
-            return evidence
-        values = self._measure(target, source) if values is None else values
-        return sorted([*evidence, *self._find_sentences(target, source, evidence, values)])
+        return sorted([*evidence, *self._find_sentences(target, source, alignment, evidence)])
 
     def _measure(self, target: str, source: str) -> dict[str, float]:
         """Return the numbers of a pair.
 
-        - match: see `measure_match`.
+        - alignment: the score of the best alignment of sentences, see `SentenceAlignment`.
         - similarity: the largest of a passage that words have in common; 0 without one.
-        - common: see `compare_stem_sets`.
         - focus: see `measure_focus`.
-        - candidates: the pairs of sentences that were compared, with which the match of unrelated texts rises.
+        - candidates: the pairs of sentences that were compared, with which the score of unrelated texts rises.
+        - copied: words of the longest verbatim stretch, see `count_copied_words`.
         - words: those of the target.
         - left_out: the passages in its quotations and lists of references, which all numbers but ``words`` leave out.
         """
         first, second = self.encoder.encode(target), self.encoder.encode(source)
-        vectors, stems, source_stems = first.counted_vectors, first.prepared.list_counted_stems(), second.prepared.stems
         alignment = Alignment(first.prepared, second.prepared)
         evidence = [alignment.measure(passage) for passage in alignment.passages]
         return {
-            "match": measure_match(vectors, second.vectors),
+            "alignment": align_sentences(first, second, alignment).find_best().score,
             "similarity": max((passage.similarity for passage in evidence if passage.counts), default=0.0),
-            "common": float(compare_stem_sets(len(stems & set(source_stems)), len(stems), len(source_stems))),
-            "focus": float(measure_focus(vectors, compute_topic(second.vectors)[None])[0]),
-            "candidates": float(len(vectors) * len(second.vectors)),
+            "focus": float(measure_focus(first.counted_vectors, compute_topic(second.vectors)[None])[0]),
+            "candidates": float(len(first.counted_vectors) * len(second.vectors)),
+            "copied": float(alignment.count_copied_words()),
             "words": float(len(first.prepared.forms)),
             "left_out": float(sum(not passage.counts for passage in evidence)),
         }
 
     def _find_sentences(
-        self, target: str, source: str, others: Sequence[Evidence], values: Mapping[str, float]
+        self, target: str, source: str, alignment: Alignment, others: Sequence[Evidence]
     ) -> Iterator[Evidence]:
-        """Yield the sentences that decided, without those that overlap other passages."""
+        """Yield the sentences that decided, without those that overlap other passages.
+
+        If no passage counts and no alignment reaches `MIN_MATCH`, the best one is returned.
+        """
         first, second = self.encoder.encode(target), self.encoder.encode(source)
-        vectors, spans = first.counted_vectors, first.prepared.spans[first.prepared.counted]
-        if not vectors.size or not second.vectors.size:
-            return
-        missing = self._threshold - self.settings.score_places(values)  # above 0: the texts as wholes decided
-        alignment = Alignment(first.prepared, second.prepared)
-        for match in find_matches(vectors, second.vectors, values["match"] + missing):
+        sentences = align_sentences(first, second, alignment)
+        least = MIN_MATCH if any(other.counts for other in others) else min(MIN_MATCH, sentences.find_best().score)
+        spans = first.prepared.spans[first.prepared.counted]
+        for match in sentences.find_all(least):
             begin, length = _join_spans(spans, match.begin, match.end)
             passage = Passage(begin, length, *_join_spans(second.prepared.spans, match.source_begin, match.source_end))
             if not any(overlap_in_target(passage, other.passage) for other in others):
                 # a quotation between two sentences does not exclude these
                 yield alignment.measure(passage)._replace(within=None, counts=True)
+
+
+def align_sentences(target: EncodedText, source: EncodedText, alignment: Alignment) -> SentenceAlignment:
+    """Return the alignment of the sentences of two texts; those of the target that do not count are left out."""
+    numbers = np.cumsum(target.prepared.counted) - 1
+    counted = target.prepared.counted
+    seeds = [seed._replace(target=int(numbers[seed.target])) for seed in alignment.seeds if counted[seed.target]]
+    return SentenceAlignment(target.counted_vectors, source.vectors, seeds)
 
 
 def open_locator(profile: Profile, options: MethodOptions, method: Method) -> Locator:
@@ -143,10 +144,10 @@ def open_locator(profile: Profile, options: MethodOptions, method: Method) -> Lo
     return _open_locator(profile.passages, options.device)
 
 
-def warn_about_texts(values: Mapping[str, float]) -> list[str]:
+def warn_about_texts(values: Mapping[str, float], settings: AlignmentSettings) -> list[str]:
     """Return warnings about texts that are too short, longer than those of the calibration, or quoting."""
     warnings = []
-    if values["words"] < MIN_WORDS:
+    if not settings.can_decide(values):
         warnings.append(f"unclear: the suspicious document has {values['words']:.0f} words, fewer than {MIN_WORDS}")
     elif values["candidates"] > MAX_CALIBRATED_CANDIDATES:
         warnings.append("long: in texts longer than those of the calibration, chance matches are more frequent")

@@ -14,7 +14,7 @@ from pan_scdg.records import Passage
 PairDecision = Literal["likely", "unclear", "no sign"]
 """Likely: the score reaches the threshold. Unclear: it is near it, there is none, or a text is too short."""
 DECISION_ORDER: dict[PairDecision, int] = {"likely": 0, "unclear": 1, "no sign": 2}
-UNCLEAR_MARGIN = 0.03
+UNCLEAR_MARGIN = 0.1
 """An alignment score at most this far below the threshold is unclear: benchmarks/results/check.md."""
 UNCLEAR_SHARE = 0.1
 """A gain that at most this share of the calibration's negatives reaches is unclear."""

@@ -1,6 +1,5 @@
 """Two texts by the vectors of their sentences: the numbers are those of their definitions."""
 
-import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -13,91 +12,107 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from pan_scdg.align import matches
 from pan_scdg.align.matches import (
-    COMMON_SLOPE,
     FOCUS_SENTENCES,
-    compare_stem_sets,
+    MIN_VALUE,
+    NO_MATCH,
+    SEED_WEIGHT,
+    SOFTMAX_SHARE,
+    SOURCE_GAP,
+    TARGET_GAP,
+    TEMPERATURE,
+    SentenceAlignment,
     compute_topic,
-    find_matches,
     measure_focus,
-    measure_match,
 )
-from pan_scdg.align.units import prepare_text
+from pan_scdg.align.seeds import Seed
 
 Floats = npt.NDArray[np.float32]
 
 
-def literal_match(target: Floats, source: Floats) -> float:
-    """Restate the docstring of `measure_match` with loops."""
-    m = target.astype(np.float64) @ source.astype(np.float64).T
-    r = [np.sort(row)[-6:].mean() for row in m]
-    s = [np.sort(column)[-6:].mean() for column in m.T]
-    best = -1.0
-    two, four = min(2, len(target)), min(4, len(source))
-    for i in range(len(target) - two + 1):
-        for j in range(len(source) - four + 1):
-            largest = [max(m[a, b] - 0.3 * (r[a] + s[b]) for b in range(j, j + four)) for a in range(i, i + two)]
-            best = max(best, sum(largest) / two)
+def restate_values(target: Floats, source: Floats, seeds: Sequence[Seed] = ()) -> Floats:
+    """Return the values of all pairs of sentences, by scikit-learn's cosines and the softmax written out."""
+    cosines = cosine_similarity(target, source).astype(np.float64)
+    e = np.exp(cosines / TEMPERATURE)
+    softmax = np.sqrt(e / e.sum(axis=1, keepdims=True) * (e / e.sum(axis=0, keepdims=True)))
+    values = SOFTMAX_SHARE * softmax + (1 - SOFTMAX_SHARE) * cosines - MIN_VALUE
+    for seed in seeds:
+        values[seed.target, seed.source] += SEED_WEIGHT * seed.cosine
+    return np.asarray(values)
+
+
+def restate_best(values: Floats) -> float:
+    """Return the score of the best local alignment, by the recursion of Smith and Waterman."""
+    best, scores = 0.0, np.zeros((values.shape[0] + 1, values.shape[1] + 1))
+    for i, j in np.ndindex(values.shape):
+        extended = scores[i, j] + values[i, j]
+        gaps = scores[i, j + 1] - TARGET_GAP, scores[i + 1, j] - SOURCE_GAP
+        scores[i + 1, j + 1] = max(0.0, extended, *gaps)
+        best = max(best, scores[i + 1, j + 1])
     return best
+
+
+def restate_score(values: Floats) -> float:
+    """Return the score of the best alignment from the first pair of sentences to the last, both included."""
+    score = np.full(values.shape, -np.inf)
+    for i, j in np.ndindex(values.shape):
+        before = [score[a, b] - TARGET_GAP * (i - a - 1) - SOURCE_GAP * (j - b - 1) for a in range(i) for b in range(j)]
+        score[i, j] = values[i, j] + max(before, default=0.0 if (i, j) == (0, 0) else -np.inf)
+    return float(score[-1, -1])
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 99), st.integers(1, 4))
 @settings(max_examples=80, deadline=None)
-def test_the_match_is_that_of_the_formula(targets: int, sources: int, seed: int, batch: int) -> None:
-    rng = np.random.default_rng(seed)
-    one, other = (rng.standard_normal((n, 3)).astype(np.float32) for n in (targets, sources))
-    one, other = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (one, other))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matches, "BATCH_SENTENCES", batch)
-        assert measure_match(one, other) == pytest.approx(literal_match(one, other), abs=1e-6)
-
-
-def test_a_text_without_sentences_matches_nothing() -> None:
-    assert measure_match(np.zeros((0, 3), np.float32), np.eye(3, dtype=np.float32)) == -1
-
-
-@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 99), st.sampled_from([-0.5, 0.2, 9.0]))
-@settings(max_examples=60, deadline=None)
-def test_the_sentences_that_decided(targets: int, sources: int, seed: int, least: float) -> None:
+def test_the_best_alignment_is_that_of_smith_and_waterman(targets: int, sources: int, seed: int, batch: int) -> None:
     rng = np.random.default_rng(seed)
     target, source = draw_vectors(rng, targets), draw_vectors(rng, sources)
-    stretches = find_matches(target, source, least)
-    assert stretches
-    assert all(0 <= m.begin < m.end <= targets and 0 <= m.source_begin < m.source_end <= sources for m in stretches)
+    seeds = [Seed(i, int(rng.integers(sources)), float(rng.uniform())) for i in range(0, targets, 2)]
+    values = restate_values(target, source, seeds)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matches, "BATCH_SENTENCES", batch)
+        match = SentenceAlignment(target, source, seeds).find_best()
+    assert match.score == pytest.approx(restate_best(values), abs=1e-5)
+    if match.score:  # the places are those of the score
+        part = values[match.begin : match.end, match.source_begin : match.source_end]
+        assert match.score == pytest.approx(restate_score(part), abs=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0), (0, 0)])
+def test_a_text_without_sentences_has_no_alignment(sizes: tuple[int, int]) -> None:
+    texts = [np.eye(3, dtype=np.float32)[:size] if size else np.zeros((0, 0), np.float32) for size in sizes]
+    assert SentenceAlignment(*texts).find_best() == NO_MATCH
+    assert SentenceAlignment(*texts).find_all(0.0) == []
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 99), st.sampled_from([0.0, 0.5, 9.0]))
+@settings(max_examples=60, deadline=None)
+def test_all_alignments_down_to_a_score(targets: int, sources: int, seed: int, least: float) -> None:
+    rng = np.random.default_rng(seed)
+    target, source = draw_vectors(rng, targets), draw_vectors(rng, sources)
+    alignment, values = SentenceAlignment(target, source), restate_values(target, source)
+    stretches, best = alignment.find_all(least), alignment.find_best()
+    assert (best in stretches) == (best.score > 0 and best.score >= least)
     assert all(before.end <= after.begin for before, after in zip(stretches, stretches[1:]))
-    if least == 9.0 and targets > 1:  # only the best ones, whose value is that of the whole texts
-        part = measure_literally(target, source, stretches[0].begin, stretches[0].source_begin)
-        assert part == pytest.approx(measure_match(target, source), abs=1e-5)
+    assert all(match.score >= least for match in stretches)
+    # nothing between them reaches the score
+    cuts = [0, *(bound for match in stretches for bound in (match.begin, match.end)), targets]
+    for begin, end in zip(cuts[::2], cuts[1::2]):
+        assert restate_best(values[begin:end]) <= max(least, 0.0) + 1e-5
 
 
-def measure_literally(target: Floats, source: Floats, first: int, place: int) -> float:
-    m = target @ source.T
-    r = np.sort(m, axis=1)[:, -6:].mean(axis=1)
-    s = np.sort(m, axis=0)[-6:].mean(axis=0)
-    c = (m - 0.3 * (r[:, None] + s[None, :]))[first : first + 2, place : place + 4]
-    return float(c.max(axis=1).mean())
+def test_sentences_that_follow_in_order_count_and_those_on_the_topic_do_not() -> None:
+    rng = np.random.default_rng(0)
+    own, others = draw_vectors(rng, 8, 40), draw_vectors(rng, 8, 40)
+    in_order = SentenceAlignment(own, own).find_best()
+    assert in_order[:4] == (0, 8, 0, 8)
+    assert in_order.score > 3 * SentenceAlignment(own, own[::-1].copy()).find_best().score
+    assert SentenceAlignment(own, others).find_best().score < 0.1 * in_order.score
+    topic = np.tile(own[:1], (8, 1))  # each sentence is near to all
+    assert SentenceAlignment(topic, topic).find_best().score < 0.35 * in_order.score
 
 
-def draw_vectors(rng: np.random.Generator, count: int) -> Floats:
-    vectors = rng.normal(size=(count, 5)).astype(np.float32)
+def draw_vectors(rng: np.random.Generator, count: int, dimensions: int = 5) -> Floats:
+    vectors = rng.normal(size=(count, dimensions)).astype(np.float32)
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
-
-
-@given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
-def test_stem_sets_are_compared_by_the_cosine_of_their_marks(target: set[int], source: set[int]) -> None:
-    found = float(compare_stem_sets(len(target & source), len(target), len(source)))
-    if not target or not source:
-        assert found == 0
-        return
-    marks = [[number in chosen for number in range(31)] for chosen in (target, source)]
-    cosine = cosine_similarity(np.array(marks, np.float64))[0, 1]
-    expected = COMMON_SLOPE * math.log(math.sqrt(len(target) * len(source)))
-    assert found == pytest.approx(max(0.0, cosine - expected))
-
-
-def test_many_sources_are_compared_at_once() -> None:
-    sizes, common = np.array([0, 4, 90]), np.array([0, 4, 30])
-    alone = [float(compare_stem_sets(c, 40, s)) for c, s in zip(common, sizes, strict=True)]
-    assert compare_stem_sets(common, 40, sizes).tolist() == alone
 
 
 @given(st.integers(0, 9), st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 99))
@@ -130,12 +145,3 @@ def test_texts_without_sentences_have_no_focus() -> None:
     topics = np.stack([compute_topic(nothing)])
     assert measure_focus(nothing, topics).tolist() == [0.0]
     assert measure_focus(np.ones((1, 3), np.float32), topics).tolist() == [0.0]
-
-
-def test_stems_of_a_quotation_do_not_count() -> None:
-    text = prepare_text(
-        'The boats sailed at dawn today. She wrote: "Harbours freeze every winter." We rowed home late.', 3
-    )
-    assert {"boat", "sail", "row"} <= text.list_counted_stems()
-    assert "harbour" in text.stems
-    assert "harbour" not in text.list_counted_stems()

@@ -10,22 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.align import selection
-from pan_scdg.align.matches import compare_stem_sets, compute_topic, measure_focus, measure_match
+from pan_scdg.align.matches import compute_topic, measure_focus
 from pan_scdg.align.passages import Alignment
 from pan_scdg.align.seeds import Comparison
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText
+from pan_scdg.methods.alignment import align_sentences
 from pan_scdg.profile import AlignmentSettings
 
-
-class OtherWeights(AlignmentSettings):
-    """Weights that differ from each other."""
-
-    length_slope, long_slope, similarity_weight, common_weight, focus_weight = 0.01, 0.0, 0.3, 0.3, 0.2
-
-
-PROFILE = OtherWeights(model="none")
+PROFILE = AlignmentSettings(model="none")
 VOCABULARY = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier"
 WORDS = VOCABULARY.split()
 
@@ -49,14 +43,14 @@ def make_texts(count: int, seed: int) -> list[EncodedText]:
 
 
 def score(target: EncodedText, source: EncodedText, alignment: Alignment) -> float:
-    stems, source_stems = target.prepared.list_counted_stems(), set(source.prepared.stems)
     measured = map(alignment.measure, alignment.passages)
     values = {
-        "match": measure_match(target.counted_vectors, source.vectors),
+        "alignment": align_sentences(target, source, alignment).find_best().score,
         "similarity": max((passage.similarity for passage in measured if passage.counts), default=0.0),
-        "common": float(compare_stem_sets(len(stems & source_stems), len(stems), len(source_stems))),
         "focus": float(measure_focus(target.counted_vectors, compute_topic(source.vectors)[None])[0]),
         "candidates": float(len(target.counted_vectors) * len(source.vectors)),
+        "copied": float(alignment.count_copied_words()),
+        "words": float(len(target.prepared.forms)),
     }
     return PROFILE.compute_score(values)
 
@@ -87,15 +81,10 @@ def test_only_shared_words_raise_the_bound(targets: int, sources: int, seed: int
     rng = random.Random(seed)
     texts = [prepare_text(write_text(rng, count)) for count in (targets, sources)]
     target, source = (EncodedText(text, np.zeros((len(text.spans), 2), np.float32)) for text in texts)
-
-    class Similarity(AlignmentSettings):
-        length_slope, long_slope, similarity_weight, common_weight, focus_weight = 0.0, 0.0, 2.0, 0.0, 0.0
-
-    profile = Similarity(model="none")
-    has_seed = bool(Comparison(*texts).find_seeds() or Alignment(*texts).runs)
+    has_seed = bool(Comparison(*texts).find_seeds(min_dice=0.0) or Alignment(*texts).runs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "MARGIN", 1e-6)
-        assert bool(select_pairs([target], [source], profile, 0.5)) == has_seed
+        assert bool(select_pairs([target], [source], PROFILE, 0.5)) == has_seed
 
 
 def test_without_a_limit_all_pairs_are_selected_and_without_texts_none() -> None:

@@ -84,16 +84,15 @@ def test_targets_unlike_those_of_the_calibration_are_warned_about(changes: dict[
 
 def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     profile = make_profile("alignment", {"model": "m"}, threshold=0.4)
-    values = {"match": 0.3, "similarity": 0.0, "common": 3.0, "focus": 0.0, "candidates": 1.0}
+    values = {"alignment": 0.4, "similarity": 0.0, "focus": 0.5, "candidates": 1.0, "copied": 0.0, "words": 90.0}
     rule = make_rule(profile)
-    record, whole = (
-        rule.decide(values),
-        "the texts as wholes decide: no passage or sentence reaches the threshold by itself",
-    )
+    record, whole = rule.decide(values), "weak evidence: only the overall similarity reaches the threshold"
     assert (record["decision"], record["warnings"]) == (True, [whole])
     assert {name: record[name] for name in values} == values
-    assert rule.decide({**values, "match": 0.5})["warnings"] == []
-    assert rule.decide({**values, "common": 0.0})["warnings"] == [], "negative"
+    assert rule.decide({**values, "alignment": 0.6})["warnings"] == []
+    assert rule.decide({**values, "focus": 0.0})["warnings"] == [], "negative"
+    short = rule.decide({**values, "words": 59.0})
+    assert (short["decision"], short["score"], short["warnings"]) == (False, record["score"], [])
 
 
 def test_a_pair_without_a_score_is_negative_with_the_reason() -> None:

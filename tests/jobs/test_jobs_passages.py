@@ -83,7 +83,8 @@ def test_a_passage_is_a_feature_and_no_decision_changes(
             assert (NO_PASSAGE in warnings) is record["decision"]
         if "encoder" not in table and record["decision"]:
             texts = [(EXAMPLES / f"{side}/{i}.txt").read_text("utf-8") for side, i in zip(("susp", "src"), pair)]
-            expected = PassageLocator().find_evidence(*texts)
+            locator = PassageLocator()
+            expected = locator.find_evidence(*texts, locator.align(*texts))
             assert features == [tuple(evidence.passage[:4]) for evidence in expected]
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pan_scdg.align.locator import PassageLocator
-from pan_scdg.align.matches import COMMON_SLOPE
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import TextCache
 from pan_scdg.methods import MethodOptions, Score, open_method
@@ -25,7 +24,7 @@ SOURCE = (
 REWRITTEN = (
     "My aunt keeps bees behind the chapel. Because specialists discovered fissures in a pair of pillars, the historic "
     "crossing has been shut since spring. Cars are sent along the waterside street, and that one is under water nearly "
-    "every winter. She sells the honey on Sundays. The chapel has a new roof."
+    "every winter. She sells the honey on Sundays. The chapel has a new roof, and a bell that nobody rings any more."
 )
 UNRELATED = (
     "Potatoes store best in the dark at eight degrees. Onions need more air than that. A cellar with an earthen floor "
@@ -33,13 +32,7 @@ UNRELATED = (
 )
 
 
-class OtherWeights(AlignmentSettings):
-    """Weights that differ from each other."""
-
-    length_slope, long_slope, similarity_weight, common_weight, focus_weight = 0.01, 0.0, 0.3, 0.2, 0.1
-
-
-SETTINGS = OtherWeights(model=NAME)
+SETTINGS = AlignmentSettings(model=NAME)
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +49,34 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(method: AlignmentMet
     scores = score(method, REWRITTEN, UNRELATED, "", SOURCE)
     rewritten, unrelated, empty, same = (SETTINGS.compute_score(one.values) for one in scores)
     assert same > rewritten > unrelated + 0.1
-    assert unrelated > empty == -1
-    values = scores[3].values
+    assert unrelated > empty == 0
+    values, words = scores[3].values, len(SOURCE.split())
     assert values["similarity"] == pytest.approx(1)
-    assert (values["candidates"], values["words"], values["left_out"]) == (36, len(SOURCE.split()), 0)
-    assert values["common"] == pytest.approx(1 - COMMON_SLOPE * np.log(len(set(prepare_text(SOURCE).stems))))
-    expected = values["match"] - 0.01 * np.log(36) + 0.3 + 0.2 * values["common"] + 0.1 * values["focus"]
+    assert [values[name] for name in ("candidates", "words", "copied", "left_out")] == [36, words, words, 0]
+    expected = np.log1p(values["alignment"]) - 0.05 * np.log(36) + 0.35 + 1.4 * values["focus"]
     assert same == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("copied", "words", "copy", "decided"),
+    [(0, 70, False, True), (49, 70, False, True), (50, 700, True, True), (30, 59, False, False), (20, 25, True, True)],
+)
+def test_a_copy_is_reuse_and_other_short_texts_are_not_decided(
+    copied: int, words: int, copy: bool, decided: bool
+) -> None:
+    values = {"alignment": 0.1, "similarity": 0.0, "focus": 0.0, "candidates": 9e6, "copied": copied, "words": words}
+    assert (SETTINGS.is_copy(values), SETTINGS.can_decide(values)) == (copy, decided)
+    assert (SETTINGS.compute_score(values) == 1.5) == copy
+
+
+def test_a_copy_of_any_length_and_without_sentences_is_found(method: AlignmentMethod) -> None:
+    words = " ".join(f"{word}{number}" for number in range(40) for word in ("tide", "harbour", "net"))
+    own = " ".join(f"other{number}" for number in range(250))
+    pairs = [TextPair("t", "s", f"{own} {words} {own}", words), TextPair("t", "s", SOURCE * 9, SOURCE * 9)]
+    scores = [SETTINGS.compute_score(one.values) for one in method.score(pairs)]
+    assert min(scores) >= SETTINGS.copy_score
+    (evidence,) = method.locate(pairs[0].target, pairs[0].source)
+    assert pairs[0].target[evidence.begin : evidence.end] == words
 
 
 def test_a_quotation_in_common_changes_no_score(method: AlignmentMethod) -> None:
@@ -87,18 +101,11 @@ def test_only_quotations_of_a_negative_pair_are_passages(method: AlignmentMethod
 
 
 def test_a_positive_pair_without_common_words_has_the_sentences_that_match(method: AlignmentMethod) -> None:
-    values = score(method, REWRITTEN)[0].values
-    reached = SETTINGS.compute_score(values) - 0.01
-    deciding, strict = (AlignmentMethod(SETTINGS, MethodOptions(), threshold) for threshold in (reached, 9.0))
-    deciding.encoder = strict.encoder = method.encoder  # which is loaded
-    (evidence,) = deciding.locate(REWRITTEN, SOURCE, values=values)
+    (evidence,) = method.locate(REWRITTEN, SOURCE)
     assert REWRITTEN[evidence.begin : evidence.end].startswith("Because specialists")
     assert REWRITTEN[evidence.begin : evidence.end].endswith("every winter.")
     assert SOURCE[evidence.begin2 : evidence.end2].startswith("The old bridge")
     assert evidence.counts
-    assert deciding.locate(REWRITTEN, SOURCE) == [evidence]
-    # no match reaches a threshold that only the texts as wholes reach: the best one is shown
-    assert strict.locate(REWRITTEN, SOURCE) == [evidence]
 
 
 def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
@@ -113,7 +120,7 @@ def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
 
 
 def test_a_method_is_opened_from_what_can_be_pickled(method: AlignmentMethod) -> None:
-    arguments = pickle.loads(pickle.dumps((SETTINGS, MethodOptions(), 0.4, Passages(encoder=NAME))))
+    arguments = pickle.loads(pickle.dumps((SETTINGS, MethodOptions(), Passages(encoder=NAME))))
     assert score(AlignmentMethod(*arguments), REWRITTEN) == score(method, REWRITTEN)
 
 
@@ -141,12 +148,14 @@ def test_a_cache_forgets_the_texts_that_were_used_longest_ago() -> None:
 
 
 def test_texts_beyond_the_calibration_get_a_warning() -> None:
-    usual = {"words": 900.0, "candidates": 14_000.0, "left_out": 0.0}
-    assert warn_about_texts(usual) == []
-    (short,) = warn_about_texts({**usual, "words": 49.0})
-    (long,) = warn_about_texts({**usual, "candidates": 14_001.0})
+    usual = {"words": 900.0, "candidates": 14_000.0, "left_out": 0.0, "copied": 0.0}
+    assert (
+        warn_about_texts(usual, SETTINGS) == warn_about_texts({**usual, "words": 20.0, "copied": 20.0}, SETTINGS) == []
+    )
+    (short,) = warn_about_texts({**usual, "words": 59.0}, SETTINGS)
+    (long,) = warn_about_texts({**usual, "candidates": 14_001.0}, SETTINGS)
     assert short.startswith("unclear:")
     assert long.startswith("long:")
-    assert warn_about_texts({**usual, "left_out": 2.0}) == [
+    assert warn_about_texts({**usual, "left_out": 2.0}, SETTINGS) == [
         "2 passages that do not count lie in quotations or lists of references"
     ]

@@ -219,6 +219,12 @@ def list_options(command: str) -> list[str]:
     return sorted([*options, *getattr(shown, "commands", ())])
 
 
+@pytest.fixture(autouse=True)
+def same_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encode in float32: products in bfloat16 differ between processors."""
+    monkeypatch.setattr("pan_scdg.models.devices.list_cpu_features", frozenset)
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if case["long"] else []) for name, case in CASES.items()]
 )
