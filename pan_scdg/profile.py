@@ -179,6 +179,10 @@ class MethodSettings(Table):
         """Return False if a pair is negative whatever its score."""
         return True
 
+    def is_copy(self, values: Values) -> bool:
+        """Return True if a pair is reuse for its verbatim words alone."""
+        return False
+
     def describe(self, values: Values) -> dict[str, Any]:
         """Return the numbers of a pair that are reported with its decision."""
         return {} if len(values) == 1 else dict(values)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.errors import UserError
@@ -29,7 +31,7 @@ from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.methods.bm25 import count_statistics
 from pan_scdg.models.find import describe_models
 from pan_scdg.notices import Notices
-from pan_scdg.profile import Passages, Profile
+from pan_scdg.profile import MethodSettings, Passages, Profile
 from pan_scdg.progress import Progress, format_count
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.report import wording
@@ -54,6 +56,11 @@ MIN_COMMON_DOCUMENTS, MIN_COMMON_SHARE = 5, 0.25
 MIN_OVERLAP = 0.5
 """Least share of a passage inside another one that counts as the same."""
 MAX_NAME_BYTES = 255
+MIN_COHORT = 10
+"""Other pairs of both texts below the threshold, from which on a score is compared with theirs."""
+COHORT_SPREAD = 5.0
+"""Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it."""
+COHORT_WARNING = "many pairs of these texts score nearly as high, as those of answers to one question do"
 AMONG_WARNING = "the texts were compared with each other: which one of a pair was written first is unknown"
 COMMON_WARNING = "all passages are ones that many of the texts share, which counts less"
 
@@ -215,7 +222,37 @@ def _score(
             names, words = (left[i].shown.name, right[j].shown.name), (left[i].words, right[j].words)
             directions.append(ScoredPair((i, j), make_report_pair(record, names, words), values))
         scored.append(min(directions, key=lambda one: rank_pair(one.shown)))
-    return scored
+    return compare_with_cohorts(scored, worker.profile.method_settings, material.among)
+
+
+def compare_with_cohorts(pairs: Sequence[ScoredPair], settings: MethodSettings, among: bool) -> list[ScoredPair]:
+    """Return the pairs, of which those are unclear whose score is usual among the other pairs of both texts.
+
+    Texts on one question are each other's controls. A score is unusual if it exceeds the median of the other pairs
+    below the threshold by `COHORT_SPREAD` times the distance of their lower quartile; with fewer than `MIN_COHORT`
+    such pairs nothing is compared. A copy is always reuse.
+    """
+    scores: defaultdict[tuple[str, int], dict[Indices, float]] = defaultdict(dict)
+    for pair in pairs:
+        if pair.shown.decision != "likely" and pair.shown.score is not None:
+            for text in _name_texts(pair, among):
+                scores[text][pair.indices] = pair.shown.score
+    compared = []
+    for pair in pairs:
+        cohort = [score for text in _name_texts(pair, among) for score in scores[text].values()]
+        if pair.shown.decision == "likely" and len(cohort) >= MIN_COHORT and not settings.is_copy(pair.values):
+            quartile, median = np.quantile(cohort, (0.25, 0.5))
+            if pair.shown.score is not None and pair.shown.score < median + COHORT_SPREAD * (median - quartile):
+                warnings = (*pair.shown.warnings, COHORT_WARNING)
+                pair = pair._replace(shown=replace(pair.shown, decision="unclear", warnings=warnings))
+        compared.append(pair)
+    return compared
+
+
+def _name_texts(pair: ScoredPair, among: bool) -> tuple[tuple[str, int], tuple[str, int]]:
+    """Return both texts of a pair; those of one folder (--among) have one name on either side."""
+    i, j = pair.indices
+    return ("text" if among else "target", i), ("text" if among else "source", j)
 
 
 def _list_directions(material: Material, indices: Indices) -> list[Indices]:

@@ -4,7 +4,8 @@ import csv
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pan_scdg.jobs.check import COHORT_WARNING, ScoredPair, compare_with_cohorts
 from pan_scdg.pan.documents import CONVERTERS
+from pan_scdg.profile import AlignmentSettings
+from pan_scdg.report.records import ReportPair
 from tests.pan.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 
 Cli = Callable[..., Any]
@@ -365,3 +369,27 @@ def test_profiles_that_decide_by_gains(cli: Cli, tmp_path: Path) -> None:
     shown = [(length, gain / 100) for length, gain in zip(steps[1::3], steps[2::3], strict=True)]
     assert sum(length for length, _ in shown) <= passage["end"] - passage["begin"]
     assert np.clip([gain for _, gain in shown], -3, 3).mean() == pytest.approx(passage["gain"], abs=0.02)
+
+
+@pytest.mark.parametrize("among", [False, True])
+def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear(among: bool) -> None:
+    """One target, with the decided source 0 and a cohort of eleven others."""
+    cohort = [0.05 * number for number in range(11)]
+    median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[0]
+    limit = median + 5 * (median - quartile)
+
+    def decide(score: float, others: Sequence[float], copied: float = 0.0) -> str:
+        decisions = ["likely", *["no sign"] * len(others)]
+        pairs = [
+            ScoredPair((0, j + 1), ReportPair("t", str(j), s, d), {"copied": copied, "words": 90.0})  # type: ignore[arg-type]
+            for j, (s, d) in enumerate(zip([score, *others], decisions, strict=True))
+        ]
+        compared = compare_with_cohorts(pairs, AlignmentSettings(model="m"), among)
+        assert compared[1:] == pairs[1:]
+        assert (COHORT_WARNING in compared[0].shown.warnings) == (compared[0].shown.decision == "unclear")
+        return compared[0].shown.decision
+
+    assert decide(limit + 0.001, cohort) == "likely"
+    assert decide(limit - 0.001, cohort) == "unclear"
+    assert decide(limit - 0.001, cohort, copied=50.0) == "likely"
+    assert decide(limit - 0.001, cohort[:9]) == "likely"
