@@ -69,12 +69,12 @@ def cut_essays(data: Path, rng: random.Random) -> list[str]:
 def read_rewrites(data: Path, rng: random.Random) -> list[list[str]]:
     """Return paragraphs with their machine rewrites, the rewrite last, in random order."""
     folder = data / "paraphrase"
-    found = [r["texts"] for r in read_records(folder / "llm-rewrites.jsonl.xz") if len(r["texts"][0].split()) > 90]
+    rewrites = [r["texts"] for r in read_records(folder / "llm-rewrites.jsonl.xz") if len(r["texts"][0].split()) > 90]
     for record in read_records(folder / "humanized-texts.jsonl.xz"):
         if len(record["texts"][0].split()) > 120:
-            found.append(record["texts"][:2])
-    rng.shuffle(found)
-    return found
+            rewrites.append(record["texts"][:2])
+    rng.shuffle(rewrites)
+    return rewrites
 
 
 def write_essays(data: Path, out: Path, suspicious: int, sources: int) -> list[Reuse]:
@@ -131,11 +131,11 @@ def main(data: Path, out: Path, suspicious: int, sources: int) -> None:
     used = run_check(out)
     with (out / "result" / "report.csv").open(newline="", encoding="utf-8") as file:
         judged = {(row["suspicious"], row["source"]): row["judgement"] for row in csv.DictReader(file)}
-    found: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    decisions: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     for i, j, kind in truth:
-        found[kind][judged.pop((f"{i:04}.txt", f"{j:04}.txt"), "not listed")] += 1
+        decisions[kind][judged.pop((f"{i:04}.txt", f"{j:04}.txt"), "not listed")] += 1
     click.echo(f"{suspicious} x {sources}: {used}, {len(judged)} other pairs listed")
-    for kind, counts in {**found, "none": Counter(judged.values())}.items():
+    for kind, counts in {**decisions, "none": Counter(judged.values())}.items():
         click.echo(f"{kind}: {dict(counts)}")
 
 

@@ -50,7 +50,7 @@ def search(queries: Float32s, path: Path, device: str = "cpu") -> list[set[int]]
         yield from (np.array(vectors[i : i + rows]) for i in range(0, len(vectors), rows))
 
     ties = np.arange(len(vectors))
-    return [set(found.tolist()) for found, _ in find_nearest(queries, read_blocks, KEPT, ties, device)]
+    return [set(places.tolist()) for places, _ in find_nearest(queries, read_blocks, KEPT, ties, device)]
 
 
 def multiply(queries: Float32s, vectors: Float32s) -> None:
@@ -67,11 +67,11 @@ def multiply(queries: Float32s, vectors: Float32s) -> None:
 
 def define(queries: Float32s, vectors: Float32s) -> list[set[int]]:
     """Return what the search has to find: the best by float64 products rounded to six decimals, then by position."""
-    found = []
+    nearest = []
     for query in queries.astype(np.float64):
         similarities = np.round(vectors.astype(np.float64) @ query, 6)
-        found.append(set(np.argsort(-similarities, kind="stable")[:KEPT].tolist()))
-    return found
+        nearest.append(set(np.argsort(-similarities, kind="stable")[:KEPT].tolist()))
+    return nearest
 
 
 def _measure_memory(queries: Float32s, path: Path) -> float:

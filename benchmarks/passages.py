@@ -114,8 +114,8 @@ def main(data: Path, work: Path) -> None:
     texts = []
     for pair in read_pairs(folder, Notices()).pairs:
         name = f"{pair.suspicious.reference} {pair.source.reference}"
-        found = read_truth(folder / "truth" / kinds[name], [pair])[pair.suspicious.doc_id, pair.source.doc_id]
-        truth[name] = [(p.this_offset, p.this_length, p.source_offset, p.source_length) for p in found]
+        passages = read_truth(folder / "truth" / kinds[name], [pair])[pair.suspicious.doc_id, pair.source.doc_id]
+        truth[name] = [(p.this_offset, p.this_length, p.source_offset, p.source_length) for p in passages]
         texts.append((pair.suspicious.path.read_text("utf-8-sig"), pair.source.path.read_text("utf-8-sig")))
     detections = dict(zip(truth, find_passages(texts, work / "pan13"), strict=True))
     rows = []
@@ -128,7 +128,7 @@ def main(data: Path, work: Path) -> None:
         rows.append([kind, sum(map(len, part[0].values())), *cells])
     columns = ["kind", "cases", "macro plagdet (95 %)", "recall", "precision", "granularity", "aligner of 2015"]
     click.echo(format_rows(columns, rows))
-    clean = [name for name, found in truth.items() if not found]
+    clean = [name for name, spans in truth.items() if not spans]
     false = sum(bool(detections[name]) for name in clean)
     click.echo(f"pairs without a case that have a detection: {false} of {len(clean)}")
     documents, rng = stock(material_for_command(data)), random.Random(1)

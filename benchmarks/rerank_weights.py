@@ -51,7 +51,7 @@ def main(folder: Path, output: Path, gain: str) -> None:
     for match_weight in MATCH_WEIGHTS:
         for weight in WEIGHTS:
             run = {query: rank(lines, gain, weight, match_weight) for query, lines in queries.items()}
-            values = np.array([found.value for found in ir_measures.iter_calc([MEASURE], qrels, run)])
+            values = np.array([measured.value for measured in ir_measures.iter_calc([MEASURE], qrels, run)])
             means = values[np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
             low, high = np.quantile(means, [0.025, 0.975])
             rows.append([match_weight, weight, f"{values.mean():.4f} [{low:.4f}, {high:.4f}]"])

@@ -94,17 +94,17 @@ def overlaps(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -
     return all(one[i] < other[i] + other[i + 1] and other[i] < one[i] + one[i + 1] for i in (0, 2))
 
 
-def report(papers: Sequence[Paper], found: Sequence[Spans]) -> list[str]:
+def report(papers: Sequence[Paper], detections: Sequence[Spans]) -> list[str]:
     """Return the cells of a row: macro plagdet, recall, precision, granularity, false passages, found by strength."""
     total, hits, false = Counter[str](), Counter[str](), 0
-    for paper, passages in zip(papers, found, strict=True):
+    for paper, passages in zip(papers, detections, strict=True):
         false += sum(not any(overlaps(passage, case) for case in paper.truth) for passage in passages)
         for case, strength in zip(paper.truth, paper.strengths, strict=True):
             total[strength] += 1
             hits[strength] += any(overlaps(passage, case) for passage in passages)
     truth = {str(number): paper.truth for number, paper in enumerate(papers)}
-    values = measure(truth, {str(number): passages for number, passages in enumerate(found)})
-    cells = [f"{value:.3f}" for value in values] + [f"{false} of {sum(map(len, found))}"]
+    values = measure(truth, {str(number): passages for number, passages in enumerate(detections)})
+    cells = [f"{value:.3f}" for value in values] + [f"{false} of {sum(map(len, detections))}"]
     return [*cells, *(f"{strength} {hits[strength]} of {total[strength]}" for strength in sorted(total))]
 
 
@@ -117,8 +117,8 @@ def main(data: Path, count: int, work: Path) -> None:
     texts = [(paper.target, paper.source) for paper in papers]
     rows = []
     for encoder in (None, ENCODER):
-        found = find_passages(texts, work / (encoder or "words"), encoder)
-        rows.append([encoder or "words alone", *report(papers, found)])
+        detections = find_passages(texts, work / (encoder or "words"), encoder)
+        rows.append([encoder or "words alone", *report(papers, detections)])
     columns = ["", "macro plagdet", "recall", "precision", "granularity", "passages that are no case"]
     click.echo(format_rows([*columns, *[""] * (len(rows[0]) - len(columns))], rows))
 

@@ -55,7 +55,7 @@ def split_pins(pins: Iterable[Pin]) -> list[list[Pin]]:
     versions: dict[str, dict[str, Pin]] = {}
     for pin in pins:
         versions.setdefault(pin.name, {})[pin.version] = pin
-    rows = itertools.zip_longest(*(found.values() for found in versions.values()))
+    rows = itertools.zip_longest(*(entries.values() for entries in versions.values()))
     return [[pin for pin in row if pin is not None] for row in rows]
 
 

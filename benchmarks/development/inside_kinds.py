@@ -97,13 +97,13 @@ def excerpt(text: str, length: int) -> str:
 
 def _nearest_items(material: Material) -> dict[str, list[Item]]:
     """The other items of the field, nearest answer first."""
-    found = {}
+    others = {}
     for field in FIELDS:
         members = [i for i in material.items if i.field == field]
         neighbours = Neighbours([i.answer for i in members])
         for item in members:
-            found[item.id] = [members[n] for n in neighbours.order(item.answer) if members[n] is not item]
-    return found
+            others[item.id] = [members[n] for n in neighbours.order(item.answer) if members[n] is not item]
+    return others
 
 
 def several_sources(material: Material, pool: Pool) -> Iterator[Pair]:

@@ -40,11 +40,11 @@ class Document(NamedTuple):
 @lru_cache(maxsize=1)
 def stock(material: Material) -> tuple[Document, ...]:
     """All long documents, sorted by id."""
-    found = list(_fill("papers", _chained(material.papers)))
+    documents = list(_fill("papers", _chained(material.papers)))
     for family in sorted({work.family for work in material.works}):
         paragraphs = (p for w in material.works if w.family == family for long in w.paragraphs for p in pieces(long))
-        found += _fill(family, paragraphs)
-    return tuple(sorted(found))
+        documents += _fill(family, paragraphs)
+    return tuple(sorted(documents))
 
 
 def _fill(family: str, paragraphs: Iterable[str]) -> Iterator[Document]:
