@@ -32,6 +32,8 @@ PARAGRAPH_LINE = 100
 _TERMINATORS = ".!?…。！？।"
 _CLOSERS = "\"'”’»)]}*_`$"
 _OPENERS = "\"'“‘„«([{*_`$"
+_FULL_WIDTH_END = re.compile(r"(?<=[^\W_])[。！？]+[」』）”’\"']*(?=\S)")
+"""End of a sentence in Chinese or Japanese, which no white space follows."""
 _CITATION = re.compile(r"(?:\[\d{1,3}\])+$")
 _INITIALS = re.compile(r"[^\W\d_](?:\.-?[^\W\d_])+$")
 _ENUMERATOR = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[^\W\d_]|[ivxIVX]{1,5})\.$")
@@ -78,7 +80,7 @@ def find_sentence_spans(text: str) -> list[tuple[int, int]]:
     after it see the same words in every piece. A paragraph break, a heading (Markdown, or a bare line above a
     paragraph) and a bullet also end what stands before them. A piece without any letter or digit (a rule, a row
     of dots) is not a sentence of its own but joins the next one, or the last one at the end of the text. Without
-    white space there is no boundary. Time is linear in the length, whatever the text.
+    white space only a Chinese or Japanese full stop is a boundary. Time is linear in the length, whatever the text.
     """
     spans: list[tuple[int, int]] = []
     start, worded = 0, False
@@ -91,7 +93,15 @@ def find_sentence_spans(text: str) -> list[tuple[int, int]]:
         if spans and not worded and not any(map(str.isalnum, text[start:])):
             start, _ = spans.pop()
         spans.append((start, len(text)))
-    return spans
+    return [part for span in spans for part in _cut_at_full_width_ends(text, *span)]
+
+
+def _cut_at_full_width_ends(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a span that end with a Chinese or Japanese full stop; each has a letter or a digit."""
+    cuts = [match.end() for match in _FULL_WIDTH_END.finditer(text, start, end)]
+    if cuts and not any(map(str.isalnum, text[cuts[-1] : end])):
+        cuts.pop()
+    yield from pairwise([start, *cuts, end])
 
 
 def _find_gaps(text: str) -> Iterator[Gap]:

@@ -4,13 +4,13 @@ Words are normalised for matching only: case, compatibility forms, letters of ot
 hyphens and hyphenation at line ends. All offsets are those of the original text.
 """
 
-import re
 import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
 from pan_scdg.align.quotations import Part, find_parts, mark_counted
 from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
@@ -23,9 +23,14 @@ MIN_UNIT_WORDS = 3
 MAX_UNIT_WORDS, PART_WORDS = 60, 40
 """A sentence with more words, such as a transcript without full stops, is cut into parts of at most `PART_WORDS`."""
 
-_INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
-_WORD = re.compile(rf"[^\W_]+(?:(?:[{_INVISIBLE}]+|-\r?\n[ \t]*)[^\W_]+)*")
-_NOT_LETTERS = re.compile(r"[\W_]+")
+_INVISIBLE = r"\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_CHARACTER = r"[\p{Han}\p{Hiragana}\p{Katakana}]\p{M}*"
+_LETTERS = r"(?:[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}]]\p{M}*)+"
+_WORD = regex.compile(rf"(?V1){_CHARACTER}|{_LETTERS}(?:(?:[{_INVISIBLE}]+|-\r?\n[ \t]*){_LETTERS})*")
+"""Letters and digits with their combining marks; each character of Chinese and Japanese is a word."""
+_NOT_LETTERS = regex.compile(r"[^\p{L}\p{N}\p{M}]+")
+_VOWEL_POINTS = regex.compile(r"[\u0591-\u05c7\u064b-\u065f\u0670]+")
+"""Of Hebrew and Arabic, which a writer may leave out."""
 _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁԛԝһαβερτυχικονη", "abekmhopctyxijsdqwhabeptyxikovn")
 """Cyrillic and Greek small letters, and the Latin ones that they are mistaken for."""
 
@@ -99,7 +104,7 @@ def count_words(text: str) -> int:
 def normalise_word(word: str) -> str:
     """Return the form of a word that is compared: see the module."""
     folded = unicodedata.normalize("NFKC", _NOT_LETTERS.sub("", word)).casefold()
-    return folded if folded.isascii() else folded.translate(_LOOKALIKES)
+    return folded if folded.isascii() else _VOWEL_POINTS.sub("", folded.translate(_LOOKALIKES))
 
 
 @lru_cache(1 << 16)

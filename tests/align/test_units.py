@@ -1,0 +1,52 @@
+"""Words and units of texts in any script and normal form."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pan_scdg.align.units import MAX_UNIT_WORDS, PART_WORDS, prepare_text
+
+CHINESE = "今天天气很好。我们去公园散步吧！你想去吗？「好的。」他说"
+HINDI = "नमस्ते दुनिया यह एक परीक्षण है"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Le café déjà-vu, 3.5 ko_ala", "le café déjà vu 3 5 ko ala"),
+        ("soft\u00adhyphen and hy-\nphen", "softhyphen and hyphen"),
+        (HINDI, HINDI),
+        ("今天 is ひらがな", "今 天 is ひ ら が な"),
+        ("שָׁלוֹם", "שלום"),
+        ("كِتَاب", "كتاب"),
+    ],
+)
+def test_words_of_all_scripts(text: str, words: str) -> None:
+    assert prepare_text(text).forms == tuple(words.split())
+    decomposed = unicodedata.normalize("NFD", text)
+    assert prepare_text(decomposed).forms == tuple(words.split())
+
+
+def test_chinese_sentences_end_without_white_space() -> None:
+    prepared = prepare_text(CHINESE)
+    units = [CHINESE[begin:end] for begin, end in prepared.spans.tolist()]
+    assert units == ["今天天气很好。", "我们去公园散步吧！", "你想去吗？", "「好的。」他说"]
+    assert len(prepared.forms) == sum(map(str.isalpha, CHINESE))
+
+
+@given(st.lists(st.integers(1, 3 * MAX_UNIT_WORDS), min_size=1, max_size=6))
+@settings(max_examples=40, deadline=None)
+def test_units_are_bounded_in_words_and_cover_all(lengths: list[int]) -> None:
+    text = " ".join(" ".join(f"Word{i}x{j}" for j in range(length)) + "." for i, length in enumerate(lengths))
+    prepared = prepare_text(text)
+    bounds, spans = prepared.units.tolist(), prepared.spans.tolist()
+    assert [b for b, _ in bounds] == [0, *(e for _, e in bounds[:-1])]
+    assert bounds[-1][1] == len(prepared.forms) == sum(lengths)
+    assert max(end - begin for begin, end in bounds) <= MAX_UNIT_WORDS + 2
+    for (first, last), (begin, end) in zip(bounds, spans, strict=True):
+        assert begin <= prepared.words[first, 0]
+        assert prepared.words[last - 1, 1] <= end <= prepared.words[last - 1, 1] + 1
+    long = [length for length in lengths if length > MAX_UNIT_WORDS]
+    assert len(bounds) >= sum(-(-length // PART_WORDS) for length in long)
