@@ -1,5 +1,6 @@
-"""Scores, decisions, passages and top tens stay what commit 232ac409 computed; `cases/` holds its numbers.
+"""Scores, decisions, passages and top tens stay what commit 232ac409 computed; `cases/` has its numbers.
 
+Those of ``offline`` with pairs, and the evidence of its queries, are of the commit that aligns sentences (089c6c2a).
 Most cases are long; of some of these the first pairs are compared in every run.
 """
 
