@@ -12,6 +12,8 @@ class Notices:
         self.strict, self._remedy = strict, remedy
         self._count: Counter[str] = Counter()
         self._first: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
+        """Names of files that could not be read, and the reason with a remedy."""
 
     def add(self, kind: str, where: str) -> None:
         """Count a finding: its ``kind`` (a phrase such as "empty corpus document") and its place.
@@ -25,8 +27,10 @@ class Notices:
         self._first.setdefault(kind, where)
 
     def list_warnings(self) -> list[str]:
-        """Return one warning for each kind: how often it was found, and where first."""
-        return [
-            escape_controls(f"warning: {kind}: {count} time{'s' if count > 1 else ''}, first at {self._first[kind]}")
+        """Return a warning for each file that was left out, and for each kind how often it was found, and where."""
+        left_out = (f"left out: {name}: {reason}" for name, reason in self.left_out.items())
+        counted = (
+            f"{kind}: {count} time{'s' if count > 1 else ''}, first at {self._first[kind]}"
             for kind, count in self._count.items()
-        ]
+        )
+        return [escape_controls(f"warning: {line}") for line in (*left_out, *counted)]

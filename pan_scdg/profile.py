@@ -314,7 +314,7 @@ class AlignmentSettings(MethodSettings):
     copied_words: ClassVar[int] = 50
     """Words in common in one stretch that are a copy, whatever else the texts contain. Two answers to one question may
     both have up to 40 words of the question."""
-    copied_share: ClassVar[float] = 0.8
+    copied_share: ClassVar[float] = 0.95
     """Share of the target's words that are a copy if the target is shorter."""
     weak_alignment: ClassVar[float] = 0.5
     """Score of an alignment that is less than one sentence that matches closely."""

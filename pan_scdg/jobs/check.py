@@ -392,6 +392,7 @@ def make_report(
         facts={**facts, "suspicious_texts": left, "sources": right},
         warnings=tuple(warnings),
         among=material.among,
+        not_read=notices.left_out,
         table_file=TABLE_FILE,
         passages_file=PASSAGES_FILE,
     )

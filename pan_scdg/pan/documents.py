@@ -17,7 +17,7 @@ from zipfile import BadZipFile, ZipFile
 
 from pan_scdg.errors import UserError, UserErrors, get_first_line, need_packages
 from pan_scdg.notices import Notices
-from pan_scdg.pan.untrusted import DOCUMENT_BYTES, list_directory, open_regular, read_document, read_utf8
+from pan_scdg.pan.untrusted import list_directory, open_regular, read_any_encoding
 from pan_scdg.progress import Progress
 
 PLAIN = (".txt", ".md")
@@ -27,6 +27,8 @@ CONVERTERS = {".docx": "mammoth", ".odt": "odfdo", ".pdf": "pypdf"}
 FORMATS = (*PLAIN, *HTML, *CONVERTERS)
 MAX_TEXTS, MAX_LEVELS = 100_000, 32
 """Texts of a folder, and folders in folders."""
+CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE)
+"""The encoding that an HTML page declares."""
 CONVERTED_BYTES = 64 << 20
 """Largest file of a word processor; most of it may be pictures."""
 UNPACKED_BYTES = 256 << 20
@@ -58,11 +60,17 @@ def read_any_document(path: Path) -> ReadDocument:
     if kind in CONVERTERS:
         return _convert(path, kind)
     if kind not in HTML:
-        return ReadDocument(path, read_document(path), False)
+        text, encoding = read_any_encoding(path)
+        return ReadDocument(path, text, encoding is not None, _warn_about_encoding(encoding))
     try:
-        return ReadDocument(path, extract_html(read_utf8(path, DOCUMENT_BYTES)), True)
+        html, encoding = read_any_encoding(path, CHARSET)
+        return ReadDocument(path, extract_html(html), True, _warn_about_encoding(encoding))
     except ValueError as e:
         raise UserError(f"not readable as HTML: {e}", "save the file again, or as plain text", path) from e
+
+
+def _warn_about_encoding(encoding: str | None) -> tuple[str, ...]:
+    return () if encoding is None else (f"read as {encoding}, for it is not UTF-8",)
 
 
 # Folders
@@ -71,11 +79,13 @@ def read_any_document(path: Path) -> ReadDocument:
 def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
     """Return the texts of a folder in the order of their names, or the one of a file, by name.
 
-    Hidden files are skipped; files of other formats are counted and skipped.
+    Hidden files and the lock files of word processors are skipped; files of other formats are counted and skipped. A
+    file of a folder that cannot be read is left out with a line about it, unless notices are strict.
 
     Raises:
         UserError: the path does not exist, or contains no text.
-        UserErrors: naming every file that cannot be read, leads outside of the folder, or has no valid name.
+        UserErrors: naming every file that cannot be read, leads outside of the folder, or has no valid name; if none
+            can be read, or notices are strict.
     """
     if path.is_dir():
         files = _list_text_files(path, notices)
@@ -86,7 +96,7 @@ def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
     else:
         files = [(path.name, path)]
     texts: dict[str, ReadDocument] = {}
-    errors: list[UserError] = []
+    errors: dict[str, UserError] = {}
     with Progress("reading texts", len(files)) as progress:
         for name, file in files:
             try:
@@ -96,10 +106,11 @@ def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
                 if not texts[name].text.strip():
                     notices.add("empty text", str(file))
             except UserError as e:
-                errors.append(e)
+                errors[name] = e
             progress.update()
-    if errors:
-        raise UserErrors(errors)
+    if errors and (notices.strict or not texts):
+        raise UserErrors(list(errors.values()))
+    notices.left_out |= {name: f"{e.what}; {e.remedy}" for name, e in errors.items()}
     return texts
 
 
@@ -127,6 +138,8 @@ def _list_text_files(folder: Path, notices: Notices) -> list[tuple[str, Path]]:
         if level > MAX_LEVELS:
             raise UserError(f"lies more than {MAX_LEVELS} folders deep", "move it up", inner)
         for path in list_directory(inner):
+            if path.name.startswith("~$"):  # the lock of Word; those of other programs are hidden files
+                continue
             if path.is_symlink() and not _is_followed(path, root):
                 what = "this link is not followed: it leads outside, or to a folder"
                 errors.append(UserError(what, "copy its target", path))
@@ -250,7 +263,7 @@ def main(path: str) -> None:
     except MemoryError:
         answer = {"error": ("needs too much memory", "split the file")}
     except Exception as e:  # the libraries raise whatever a damaged file leads to
-        answer = {"error": (f"is damaged: {get_first_line(e)[:200]}", "save the file again")}
+        answer = {"error": (f"This file is damaged ({get_first_line(e)[:200]})", "ask for a new copy")}
     json.dump(answer, sys.stdout)
 
 
@@ -300,7 +313,7 @@ def _convert_pdf(path: Path) -> tuple[str, list[str]]:
         raise UserError("is encrypted", "save it without encryption") from e
     empty = [number for number, page in enumerate(pages, 1) if not page]
     if len(empty) == len(pages):
-        raise UserError("contains no text: its pages are pictures, as a scanner makes them", "recognise its text")
+        raise UserError("This PDF is a scan", "run OCR first")
     warnings = [f"{len(empty)} of {len(pages)} pages have no text, page {n} first: a picture or a scan" for n in empty]
     return "\n\n".join(page for page in pages if page), warnings[:1]
 
@@ -320,7 +333,7 @@ def _check_archive(path: Path) -> None:
         with path.open("rb") as file:  # Word encrypts a file inside of its older format
             if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
                 raise UserError(f"{PASSWORD}, or has the format of before 2007", "save the file again") from e
-        raise UserError(f"is damaged: {e}", "save the file again") from e
+        raise UserError("Word or LibreOffice cannot open this file", "ask for a new copy") from e
 
 
 def _check_part(data: bytes) -> None:

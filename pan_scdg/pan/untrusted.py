@@ -52,6 +52,12 @@ BYTE_ORDER_MARKS = (
     (b"\xfe\xff", "UTF-16"),
 )
 """The longer ones first."""
+CODECS = {
+    "UTF-32": "UTF-32",
+    "UTF-16": "UTF-16",
+    **dict.fromkeys(("Windows-1252", "Latin-1 or Windows-1252"), "Windows-1252"),
+}
+"""Names of `guess_encoding`, and those that Python knows."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 
@@ -140,6 +146,35 @@ def read_document(path: Path) -> str:
         UserError: see `read_utf8`; a PDF, DOCX, ODT, RTF and the like; text of two bytes a character.
     """
     return _decode_document(read_bytes(path, DOCUMENT_BYTES), path)
+
+
+def read_any_encoding(path: Path, declared: re.Pattern[bytes] | None = None) -> tuple[str, str | None]:
+    """Return the text of a document, and the encoding if that is not UTF-8.
+
+    It is the one that a byte-order mark or the document declares, or else a guess (`guess_encoding`).
+
+    Args:
+        path: the document.
+        declared: what a document declares, its first group; None: it declares nothing.
+
+    Raises:
+        UserError: see `read_document`; of no encoding that is known.
+    """
+    data = read_bytes(path, DOCUMENT_BYTES)
+    try:
+        return _decode_document(data, path), None
+    except UserError:
+        named = declared and declared.search(data[:SAMPLE])
+        encoding = CODECS.get(guess_encoding(data) or "", "") if recognise_format(data) is None else ""
+        if encoding and named and not _is_wide(data[:SAMPLE]):
+            encoding = named[1].decode("ascii", "replace")
+        try:
+            text = data.decode(encoding).removeprefix("\ufeff") if encoding else None
+        except (LookupError, UnicodeDecodeError):
+            text = None
+        if text is None:
+            raise
+        return text.replace("\r\n", "\n").replace("\r", "\n"), encoding
 
 
 def read_standard_input() -> str:

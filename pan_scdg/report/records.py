@@ -64,6 +64,8 @@ class Report:
     warnings: tuple[str, ...] = ()
     among: bool = False
     """The texts were compared with each other: which one of a pair came first is unknown."""
+    not_read: Mapping[str, str] = field(default_factory=dict)
+    """Files that could not be read, with the reason; they are part of no pair."""
     table_file: str = ""
     """The file next to the page that lists all pairs; empty if no such file is written."""
     passages_file: str = ""

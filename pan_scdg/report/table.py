@@ -15,6 +15,7 @@ from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.sentences import find_sentence_spans
 
 COLUMNS = ("rank", "judgement", "score", "threshold", "suspicious", "source", "passages", "covered", "verbatim")
+NOT_READ = "not read"
 MAX_ROWS_SHOWN = 20
 MAX_NAME_CHARACTERS = 40
 """Longest name in the table of a terminal; of a longer one the end is shown."""
@@ -22,7 +23,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def format_csv(report: Report) -> str:
-    """Return the pairs as CSV (RFC 4180), best first.
+    """Return the pairs as CSV (RFC 4180), best first, then the files that could not be read.
 
     A text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
@@ -34,6 +35,8 @@ def format_csv(report: Report) -> str:
         names = pair.suspicious, pair.source
         row = (rank, pair.decision, pair.score, report.threshold, *names, len(pair.passages), *shares)
         writer.writerow([*map(_format_field, row), escape_formula(escape_controls("; ".join(pair.warnings)))])
+    for name, reason in report.not_read.items():
+        writer.writerow(map(_format_field, ("", NOT_READ, "", "", name, "", "", "", "", reason)))
     return file.getvalue()
 
 
@@ -52,7 +55,7 @@ def format_best(table: str) -> str:
     """Return the best pairs of a CSV table that are likely or unclear, for a terminal; empty without such pairs."""
     rows: list[dict[str, object]] = []
     for fields in csv.DictReader(io.StringIO(table)):
-        if fields["judgement"] != "no sign":
+        if fields["judgement"] not in ("no sign", NOT_READ):
             row: dict[str, object] = {**fields}
             row |= {name: int(fields[name]) for name in ("rank", "passages")}
             row |= {name: _shorten(fields[name]) for name in ("suspicious", "source")}

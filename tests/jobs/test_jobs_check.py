@@ -331,12 +331,31 @@ def test_passages_of_office_files_are_places_of_the_text_that_is_kept(
 
 
 @OFFICE
-def test_a_scan_is_refused_by_name_and_a_scanned_page_has_a_warning(check: Callable[..., Any], tmp_path: Path) -> None:
-    done = check(write_bytes(tmp_path / "susp", {"a.pdf": make_pdf([COLUMNS, []])}), SOURCE)
-    assert "1 of 2 pages have no text" in done.err
-    assert "1 of 2 pages have no text, page 2 first" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    refused = check(write_bytes(tmp_path / "susp", {"b.pdf": make_pdf([[]])}), SOURCE, code=2)
-    assert refused.err.splitlines()[-1].startswith(f"error: {tmp_path / 'susp' / 'b.pdf'}: contains no text: ")
+def test_files_that_cannot_be_read_are_listed_and_the_others_compared(
+    check: Callable[..., Any], tmp_path: Path
+) -> None:
+    good = {"a.pdf": make_pdf([COLUMNS, []]), "cp1252.txt": ("Ein Käse – für Müller. " * 9).encode("cp1252")}
+    good["wide.txt"] = ("Niemand am Kai sagte ein Wort. " * 9).encode("utf-16")
+    good["page.html"] = b'<meta charset="iso-8859-1"><p>K\xe4se und Br\xf6tchen'
+    bad = {"b.pdf": make_pdf([[]]), "c.docx": b"not a document", "e.txt": b"%PDF-1.7"}
+    texts = write_bytes(tmp_path / "susp", good | bad | {"~$a.docx": b"lock", ".~lock.a.odt#": b"lock"})
+    done = check(texts, SOURCE)
+    reasons = {"b.pdf": "This PDF is a scan; run OCR first", "e.txt": "this is a PDF, not a text file; export it"}
+    reasons["c.docx"] = "Word or LibreOffice cannot open this file; ask for a new copy"
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    rows = read_rows(tmp_path / "out")
+    listed = {row["suspicious"]: row["warnings"] for row in rows if row["judgement"] == "not read"}
+    for name, reason in reasons.items():
+        assert f"warning: left out: {name}: {reason}" in done.err
+        assert f"left out: {name}: {reason}" in page
+        assert listed.pop(name).startswith(reason)
+    assert not listed
+    assert {row["suspicious"] for row in rows if row["judgement"] != "not read"} == set(good)
+    assert "1 of 2 pages have no text, page 2 first" in page
+    assert "Käse – für Müller" in (tmp_path / "out" / "texts" / "suspicious" / "cp1252.txt.txt").read_text("utf-8")
+    assert "Käse und Brötchen" in (tmp_path / "out" / "texts" / "suspicious" / "page.html.txt").read_text("utf-8")
+    assert done.err.count("read as Windows-1252") == done.err.count("read as UTF-16") == 1
+    assert "b.pdf: This PDF is a scan" in check(texts, SOURCE, "--overwrite", "--strict", code=2).err
 
 
 def test_the_same_command_again_changes_nothing_and_another_needs_overwrite(

@@ -59,7 +59,14 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(method: AlignmentMet
 
 @pytest.mark.parametrize(
     ("copied", "words", "copy", "decided"),
-    [(0, 70, False, True), (49, 70, False, True), (50, 700, True, True), (30, 59, False, False), (20, 25, True, True)],
+    [
+        (0, 70, False, True),
+        (49, 70, False, True),
+        (50, 700, True, True),
+        (30, 59, False, False),
+        (20, 25, False, False),
+        (24, 25, True, True),
+    ],
 )
 def test_a_copy_is_reuse_and_other_short_texts_are_not_decided(
     copied: int, words: int, copy: bool, decided: bool

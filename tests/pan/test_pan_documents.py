@@ -55,9 +55,7 @@ def test_a_page_without_text_is_told_and_a_file_of_such_pages_refused(tmp_path: 
     mixed = read(tmp_path, "a.pdf", make_pdf([[(60, 700, "Words.")], []]))
     assert mixed.text == "Words."
     assert mixed.warnings == ("1 of 2 pages have no text, page 2 first: a picture or a scan",)
-    assert refuse(tmp_path, "b.pdf", make_pdf([[], []])) == (
-        "contains no text: its pages are pictures, as a scanner makes them; recognise its text"
-    )
+    assert refuse(tmp_path, "b.pdf", make_pdf([[], []])) == ("This PDF is a scan; run OCR first")
 
 
 def lock_pdf(password: str, owner: str) -> bytes:
