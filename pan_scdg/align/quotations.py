@@ -27,21 +27,28 @@ MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2}
 _MARKS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "‚": "‘’", "「": "」", "『": "』"}
 _EITHER_SIDE = {'"': '"', "”": "”", "»": "»«", "›": "›‹"}
 """Marks that also close a quotation: they open one at the beginning of a word only."""
+_BEFORE = r"(?<![^\s\ufeff\u200b(\[{<—–/-])"
+_AFTER = r"(?!(?!\d{1,3}(?!\w))\w)"
+"""No letter, but perhaps the number of a footnote."""
 _QUOTATION = re.compile(
     "|".join(
         [rf"{first}[^{first}{last}]+[{last}]" for first, last in _MARKS.items()]
-        + [rf"(?<![^\s(\[{{<—–/-]){first}(?=\S)[^{first}{last}]+[{last}](?!\w)" for first, last in _EITHER_SIDE.items()]
+        + [rf"{_BEFORE}{first}(?=\S)[^{first}{last}]+[{last}]{_AFTER}" for first, last in _EITHER_SIDE.items()]
+        # a keyboard has one of both marks only
+        + [rf"{first}[^{first}\"]+\"{_AFTER}" for first in "“„"]
+        + [rf"{_BEFORE}\"(?=\S)[^\"“”]+”"]
         # a single mark is an apostrophe, too, before a letter; straight ones cannot be distinguished from apostrophes
         + [r"‘[^‘’]+(?:’(?=\w)[^‘’]+)*’(?!\w)"]
     )
 )
 _PARAGRAPH_END = re.compile(r"\n(?=[ \t\r]*\n)|\Z")
-_BLOCK_QUOTATION = re.compile(r"^[ \t]*>.*(?:\n[ \t]*>.*)*", re.MULTILINE)
+_BLOCK_QUOTATION = re.compile(r"^[ \t\ufeff]*>.*(?:\n[ \t]*>.*)*", re.MULTILINE)
 
 _LIST_NAMES = {
     *("references", "reference list", "list of references", "bibliography", "works cited", "literature"),
     *("literature cited", "sources", "literatur", "literaturverzeichnis", "quellen", "bibliographie", "références"),
-    *("referencias", "bibliografía"),
+    *("referencias", "bibliografía", "references cited", "cited references", "cited works", "sources cited"),
+    *("quellenverzeichnis", "quellenangaben", "literaturangaben", "bibliographic references", "citations"),
 }
 _HEADING_NUMBER = re.compile(r"[\divx]{1,4}[.)]?\s+")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
@@ -51,6 +58,7 @@ _SURNAME_FIRST = r"[^\W\d_a-z][\w'’-]*(?: [^\W\d_][\w'’-]*){0,2}, [^\W\d_a-z
 _INITIALS_FIRST = r"[^\W\d_a-z]\.(?:[ -]?[^\W\d_a-z]\.){0,2} ?[^\W\d_a-z]"
 _BY_AUTHOR = re.compile(rf"(?:{_LABEL})?\s*(?:{_SURNAME_FIRST}|{_INITIALS_FIRST})")
 _BY_LABEL = re.compile(rf"{_LABEL}|[^(\n]{{1,100}}\((?:1[5-9]|20)\d\d")
+_CLEAR_ENTRY = re.compile(rf"{_LABEL}|{_BY_AUTHOR.pattern}|.*(?:\bdoi\b|https?://|www\.)")
 MAX_ENTRY_LENGTH = 400
 """Characters of an entry on one line."""
 MAX_WRAPPED_LENGTH = 100
@@ -134,14 +142,15 @@ def find_reference_lists(text: str) -> list[Span]:
     """Return the lists of references: entries below a heading, or at least `MIN_ENTRIES` in a row.
 
     An entry begins with an author, a label or a year in brackets, and has a year or a link. Below a heading a short
-    line needs a year only, and an entry can have two more lines without one.
+    line needs a year only, and an entry can have two more lines without one; but one of them has to begin with an
+    author or a label, or has a link, which prose that cites does not.
     """
     lists: list[Span] = []
-    begin = end = entries = between = 0
+    begin = end = entries = between = clear = 0
     headed = is_open = False
 
     def close() -> None:
-        if is_open and entries >= (1 if headed else MIN_ENTRIES):
+        if is_open and entries >= (1 if headed else MIN_ENTRIES) and clear:
             lists.append((begin, end))
 
     for match in _LINE.finditer(text):
@@ -152,9 +161,11 @@ def find_reference_lists(text: str) -> list[Span]:
         if opens or (is_entry and not is_open):
             close()
             begin, end, entries, between = match.start(), match.end(), int(is_entry), 0
+            clear = int(is_entry and bool(_CLEAR_ENTRY.match(line)))
             headed, is_open = opens, True
         elif is_open and is_entry:
             end, entries, between = match.end(), entries + 1, 0
+            clear += bool(_CLEAR_ENTRY.match(line))
         elif is_open and headed and not ends and len(line) <= MAX_WRAPPED_LENGTH and between < MAX_CONTINUATION_LINES:
             end, between = match.end(), between + 1
         else:

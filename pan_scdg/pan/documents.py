@@ -328,7 +328,8 @@ def _check_archive(path: Path) -> None:
                 if part.flag_bits & 1:
                     raise UserError(PASSWORD, "save it without a password")
                 if part.filename.endswith((".xml", ".rels")):
-                    _check_part(archive.read(part).replace(b"\0", b""))  # as if it had one byte a letter
+                    data = archive.read(part).replace(b"\0", b"")  # as if it had one byte a letter
+                    _check_part(data, part.filename == "META-INF/manifest.xml")
     except (BadZipFile, NotImplementedError) as e:
         with path.open("rb") as file:  # Word encrypts a file inside of its older format
             if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
@@ -336,8 +337,8 @@ def _check_archive(path: Path) -> None:
         raise UserError("Word or LibreOffice cannot open this file", "ask for a new copy") from e
 
 
-def _check_part(data: bytes) -> None:
+def _check_part(data: bytes, is_manifest: bool) -> None:
     if re.search(rb"<!(?:DOCTYPE|ENTITY)", data, re.IGNORECASE):
         raise UserError("contains a DOCTYPE, which is refused", "save the file again")
-    if b"manifest:encryption-data" in data:
+    if is_manifest and b"manifest:encryption-data" in data:
         raise UserError(PASSWORD, "save it without a password")

@@ -81,11 +81,13 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
         words: the numbers of their words that were compared.
     """
     warnings = [w for w in record.get("warnings", ()) if not w.startswith("unclear:")]  # said below for both texts
+    # a short target whose alignment decides is a copy
+    is_short = min(words) < MIN_WORDS and not (record.get("method") == "alignment" and record["decision"])
     for name, number in zip(names, words):
-        if record["score"] is not None and number < MIN_WORDS:  # without a score, a warning says why
+        if record["score"] is not None and is_short and number < MIN_WORDS:  # without a score, a warning says why
             warnings.append(f"{name} has {number} words, fewer than {MIN_WORDS}: too short to tell")
     decision: PairDecision = "no sign"
-    if record["score"] is None or record["threshold"] is None or min(words) < MIN_WORDS:
+    if record["score"] is None or record["threshold"] is None or is_short:
         decision = "unclear"
     elif record["decision"]:
         decision = "likely"

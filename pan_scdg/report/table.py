@@ -76,9 +76,14 @@ def measure_passages(pair: ReportPair, length: int) -> tuple[float, float]:
         pair: the pair.
         length: of its suspicious text in characters.
     """
-    covered = sum(passage.end - passage.begin for passage in pair.passages)
+    # those of texts compared with each other may overlap on this side
+    covered = end = 0
+    for passage in sorted(pair.passages, key=lambda passage: passage.begin):
+        covered += max(0, passage.end - max(end, passage.begin))
+        end = max(end, passage.end)
+    total = sum(passage.end - passage.begin for passage in pair.passages)
     verbatim = sum(passage.verbatim * (passage.end - passage.begin) for passage in pair.passages)
-    return covered / max(1, length), verbatim / max(1, covered)
+    return covered / max(1, length), verbatim / max(1, total)
 
 
 def format_passages(report: Report) -> Iterator[str]:

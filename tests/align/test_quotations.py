@@ -42,6 +42,11 @@ def classify(text: str, part: str) -> tuple[Kind | None, bool]:
         ('She said "this has no end.\n\nHer own words, "really" all of them.', ['"really"']),
         ('"A quotation\nover two lines."', ['"A quotation\nover two lines."']),
         ("“An „inner“ one”, and ““ no end", ["„inner“"]),
+        ('„Eins zwei", sagte er.', ['„Eins zwei"']),
+        ('“one" and "two” or "three"', ['“one"', '"two”', '"three"']),
+        ('She wrote "so it is"12 and "so"3. "No"2nd "no"1234', ['"so it is"', '"so"']),
+        ('\ufeff"A mark before it"', ['"A mark before it"']),
+        ("\ufeff> a line\n> another", ["\ufeff> a line\n> another"]),
     ],
 )
 def test_quotations_are_recognised(text: str, quoted: list[str]) -> None:
@@ -137,3 +142,15 @@ def test_many_marks_take_no_longer_than_many_letters() -> None:
         text = mark * (100_000 // len(mark))
         find_reference_lists(text)
         assert len(prepare_text(text).parts) == 2
+
+
+@pytest.mark.parametrize("heading", ["References Cited", "Quellenverzeichnis", "2 Literature"])
+def test_prose_that_cites_below_a_heading_is_no_list(heading: str) -> None:
+    prose = (
+        "Fog signals have been studied by historians (Adler, 2009), by economists of\nfishing towns (Brandt, 2014). "
+    )
+    prose += "Adler (2009)\ndescribes how the keepers bought their own oil. Carver (1998) argues\nthat nobody sold one."
+    entries = "Adler, M. (2009). Keepers of the coast: A history of harbour lights.\nNorthgate Press.\n"
+    entries += "Brandt, O., & Lund, K. (2014). Fog signals and the fishing towns of\nthe north."
+    assert find(f"Own words.\n\n{heading}\n\n{prose}\n", "references") == []
+    assert find(f"Own words.\n\n{heading}\n\n{entries}\n", "references") == [f"{heading}\n\n{entries}"]
