@@ -29,10 +29,29 @@ _LETTERS = r"(?:[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}]]\p{M}*)+"
 _WORD = regex.compile(rf"(?V1){_CHARACTER}|{_LETTERS}(?:(?:[{_INVISIBLE}]+|-\r?\n[ \t]*){_LETTERS})*")
 """Letters and digits with their combining marks; each character of Chinese and Japanese is a word."""
 _NOT_LETTERS = regex.compile(r"[^\p{L}\p{N}\p{M}]+")
+_INVISIBLES = regex.compile(rf"[{_INVISIBLE}]+")
 _VOWEL_POINTS = regex.compile(r"[\u0591-\u05c7\u064b-\u065f\u0670]+")
 """Of Hebrew and Arabic, which a writer may leave out."""
-_LOOKALIKES = str.maketrans("авекмнорстухіјѕԁԛԝһαβερτυχικονη", "abekmhopctyxijsdqwhabeptyxikovn")
-"""Cyrillic and Greek small letters, and the Latin ones that they are mistaken for."""
+_SMALL_CAPITAL = regex.compile(r"LATIN LETTER SMALL CAPITAL ([A-Z])")
+
+
+class _LatinLetters(dict[int, str]):
+    """The Latin letter that each other letter looks like, by Unicode's list; any other character is kept."""
+
+    def __missing__(self, code: int) -> str:
+        letter = latin = chr(code)
+        if code > 127 and letter.isalpha():
+            from confusable_homoglyphs.confusables import confusables_data
+
+            alike = (entry["c"] for entry in confusables_data.get(letter, ()))
+            latin = next((other for other in alike if len(other) == 1 and other.isascii() and other.isalpha()), letter)
+            if capital := _SMALL_CAPITAL.fullmatch(unicodedata.name(letter, "")):
+                latin = capital[1].lower()
+        self[code] = latin
+        return latin
+
+
+_LATIN_LETTERS = _LatinLetters()
 
 
 class PreparedText(NamedTuple):
@@ -104,7 +123,17 @@ def count_words(text: str) -> int:
 def normalise_word(word: str) -> str:
     """Return the form of a word that is compared: see the module."""
     folded = unicodedata.normalize("NFKC", _NOT_LETTERS.sub("", word)).casefold()
-    return folded if folded.isascii() else _VOWEL_POINTS.sub("", folded.translate(_LOOKALIKES))
+    return folded if folded.isascii() else _VOWEL_POINTS.sub("", folded.translate(_LATIN_LETTERS))
+
+
+def show_as_read(text: str) -> str:
+    """Return a text as a reader sees it: without invisible characters, look-alikes in Latin text as Latin letters."""
+    if text.isascii():
+        return text
+    text = _INVISIBLES.sub("", text)
+    letters = sum(map(str.isalpha, text))
+    latin = sum(letter.isascii() and letter.isalpha() for letter in text)
+    return text.translate(_LATIN_LETTERS) if 2 * latin >= letters else text
 
 
 @lru_cache(1 << 16)

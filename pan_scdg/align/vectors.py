@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.units import PreparedText, prepare_text
+from pan_scdg.align.units import PreparedText, prepare_text, show_as_read
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 
@@ -87,7 +87,7 @@ class SentenceEncoder:
         return EncodedText(self.split(text), self._vectors.get(text).astype(np.float32))
 
     def _compute_vectors(self, text: str) -> npt.NDArray[np.float16]:
-        sentences = [text[start:end] for start, end in self.split(text).spans.tolist()]
+        sentences = [show_as_read(text[start:end]) for start, end in self.split(text).spans.tolist()]
         if not sentences:
             return np.zeros((0, 0), np.float16)
         return self._encoder.encode(sentences).astype(np.float16)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.align.units import MAX_UNIT_WORDS, PART_WORDS, prepare_text
+from pan_scdg.align.units import MAX_UNIT_WORDS, PART_WORDS, prepare_text, show_as_read
 
 CHINESE = "今天天气很好。我们去公园散步吧！你想去吗？「好的。」他说"
 HINDI = "नमस्ते दुनिया यह एक परीक्षण है"
@@ -27,6 +27,21 @@ def test_words_of_all_scripts(text: str, words: str) -> None:
     assert prepare_text(text).forms == tuple(words.split())
     decomposed = unicodedata.normalize("NFD", text)
     assert prepare_text(decomposed).forms == tuple(words.split())
+
+
+def test_letters_that_look_alike_are_read_as_latin() -> None:
+    plain = "The tide turned and nobody said a word; again sixty pages"
+    swaps = {"a": "ɑа", "e": "е", "o": "οо", "g": "ɡ", "i": "ı", "s": "ѕꜱ", "d": "ԁ", "n": "ɴ"}
+    for number in range(2):
+        disguised = "".join(
+            swaps[letter][number % len(swaps[letter])] if letter in swaps else letter for letter in plain
+        )
+        assert disguised != plain
+        assert prepare_text(disguised).forms == prepare_text(plain).forms
+    half = plain.replace("o", "о").replace("e", "е\u200b")
+    assert show_as_read(half) == plain
+    for own in (HINDI, CHINESE, "Прилив сменился ещё до полудня", "naïve café, Łódź"):
+        assert show_as_read(own) == own
 
 
 def test_chinese_sentences_end_without_white_space() -> None:
