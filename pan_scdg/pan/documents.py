@@ -17,6 +17,7 @@ from zipfile import BadZipFile, ZipFile
 
 from pan_scdg.errors import UserError, UserErrors, get_first_line, need_packages
 from pan_scdg.notices import Notices
+from pan_scdg.pan.docx import HIDDEN, show_visible_text
 from pan_scdg.pan.untrusted import list_directory, open_regular, read_any_encoding
 from pan_scdg.progress import Progress
 
@@ -36,6 +37,8 @@ UNPACKED_BYTES = 256 << 20
 MAX_CHARACTERS = 8 << 20
 TIMEOUT_SECONDS, CPU_SECONDS, MEMORY_BYTES = 180, 60, 2 << 30
 """Limits of a conversion."""
+_EMPHASIS = re.compile(r"(?<!\\)(?:\*+|(?<!\w)_+|_+(?!\w))")
+"""Marks of bold and italic type in Markdown."""
 PASSWORD = "is protected by a password"
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.pan.documents import main; main(sys.argv[1])"
 
@@ -64,7 +67,9 @@ def read_any_document(path: Path) -> ReadDocument:
         return ReadDocument(path, text, encoding is not None, _warn_about_encoding(encoding))
     try:
         html, encoding = read_any_encoding(path, CHARSET)
-        return ReadDocument(path, extract_html(html), True, _warn_about_encoding(encoding))
+        warnings: list[str] = []
+        text = extract_html(html, warnings)
+        return ReadDocument(path, text, True, (*_warn_about_encoding(encoding), *warnings))
     except ValueError as e:
         raise UserError(f"not readable as HTML: {e}", "save the file again, or as plain text", path) from e
 
@@ -172,6 +177,12 @@ def _is_followed(link: Path, root: Path) -> bool:
 _LEFT_OUT = "head iframe noscript object script style svg template textarea title"
 LEFT_OUT = frozenset(_LEFT_OUT.split())
 """Elements whose content is no part of the text."""
+_HIDING = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*[01](?:px|pt)?\s*(?:;|$)"
+    r"|^(?!.*background).*(?<![\w-])color\s*:\s*(?:white|#fff(?:fff)?)\s*(?:;|$)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A style by which no reader sees an element."""
 _PARAGRAPHS = """
 address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2
 h3 h4 h5 h6 header hr html main nav ol p pre section summary table tbody tfoot thead ul
@@ -182,11 +193,11 @@ BACK_LINK = "\u2191"
 """The link from a footnote back to its mark, as mammoth writes it."""
 
 
-def extract_html(html: str) -> str:
+def extract_html(html: str, warnings: list[str] | None = None) -> str:
     """Return the text of an HTML page, as a reader sees it: paragraphs apart by a blank line, rows by a line break.
 
-    Nothing is fetched or run, and no entity is expanded but those of HTML. Markup that is not well-formed is read as a
-    browser would.
+    Text that the style of an element hides is left out, and ``warnings`` says so. Nothing is fetched or run, and no
+    entity is expanded but those of HTML. Markup that is not well-formed is read as a browser would.
 
     Raises:
         ValueError: elements are nested too deep, so that the rest would be lost.
@@ -203,12 +214,12 @@ def extract_html(html: str) -> str:
     root = etree.fromstring(data, parser)
     if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
         raise ValueError("elements are nested too deep")
-    text = "" if root is None else "".join(_list_pieces(root, etree))
+    text = "" if root is None else "".join(_list_pieces(root, etree, [] if warnings is None else warnings))
     text = re.sub(r" ?\n ?", "\n", re.sub(r"[ \t\r\f\v]+", " ", text))
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
-def _list_pieces(root: Any, etree: Any) -> list[str]:
+def _list_pieces(root: Any, etree: Any, warnings: list[str]) -> list[str]:
     """Return the pieces of text below an element; walked without recursion, since nesting is the page's choice."""
     pieces: list[str] = []
     walk = etree.iterwalk(root, events=("start", "end"))
@@ -216,6 +227,10 @@ def _list_pieces(root: Any, etree: Any) -> list[str]:
         tag = element.tag if isinstance(element.tag, str) else ""
         if event == "start" and tag in LEFT_OUT:
             walk.skip_subtree()
+        elif event == "start" and (element.get("hidden") is not None or _HIDING.search(element.get("style") or "")):
+            walk.skip_subtree()
+            if HIDDEN not in warnings and any(map(str.strip, element.itertext())):
+                warnings.append(HIDDEN)
         elif event == "start":
             text = element.text or ""
             pieces.append("\n" if tag == "br" else SEPARATORS.get(tag, ""))
@@ -273,7 +288,7 @@ def _convert_file(path: Path) -> dict[str, Any]:
         case ".pdf":
             text, warnings = _convert_pdf(path)
         case ".docx":
-            text = _convert_docx(path)
+            text, warnings = _convert_docx(path)
         case _:
             text = _convert_odt(path)
     if len(text) > MAX_CHARACTERS:
@@ -282,20 +297,21 @@ def _convert_file(path: Path) -> dict[str, Any]:
     return {"text": text.encode("utf-8", "replace").decode("utf-8"), "warnings": warnings}
 
 
-def _convert_docx(path: Path) -> str:
+def _convert_docx(path: Path) -> tuple[str, list[str]]:
+    """Return the visible text, and warnings about what is hidden or was not read."""
     import mammoth
 
     _check_archive(path)
-    with path.open("rb") as file:
-        html = mammoth.convert_to_html(file, convert_image=mammoth.images.img_element(lambda _: {})).value
-    return extract_html(html)
+    file, warnings = show_visible_text(path)
+    html = mammoth.convert_to_html(file, convert_image=mammoth.images.img_element(lambda _: {})).value
+    return extract_html(html), warnings
 
 
 def _convert_odt(path: Path) -> str:
     from odfdo import Document
 
     _check_archive(path)
-    markdown = str(Document(path).to_markdown())
+    markdown = _EMPHASIS.sub("", str(Document(path).to_markdown()))  # bold letters cut words
     return re.sub(r"\\([\\`*_{}\[\]()#+.!|<>~-])", r"\1", markdown).strip()
 
 

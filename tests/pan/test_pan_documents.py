@@ -111,3 +111,65 @@ def test_a_conversion_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(documents, "_CHILD", "while True: pass")
     monkeypatch.setattr(documents, "TIMEOUT_SECONDS", 1)
     assert refuse(tmp_path, "a.pdf", make_pdf([COLUMNS])) == "takes too long to convert; save it as plain text"
+
+
+RUN = "<w:r><w:rPr>{}</w:rPr><w:t>{}</w:t></w:r>"
+SEEN = "<w:r><w:t>{}</w:t></w:r>"
+TINY, RUBY = "<w:sz w:val='2'/>", "<w:r><w:ruby><w:rt>{}</w:rt><w:rubyBase>{}</w:rubyBase></w:ruby></w:r>"
+WHITE, DARK = "<w:color w:val='FFFFFF'/>", "<w:shd w:fill='202020'/>"
+BOX = "<w:p><w:r><w:t>before</w:t><w:pict><w:txbxContent>{}</w:txbxContent></w:pict></w:r></w:p>"
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "hides"),
+    [
+        (f"<w:p>{SEEN.format('re')}{RUN.format('<w:vanish/>', 'q')}{SEEN.format('ad')}</w:p>", "read", True),
+        (f"<w:p>{RUN.format('<w:vanish w:val=' + repr('0') + '/>', 'read')}</w:p>", "read", False),
+        (f"<w:p>{SEEN.format('two')}{RUN.format(WHITE, 'x')}{SEEN.format('words')}</w:p>", "two words", True),
+        (f"<w:p>{RUN.format(WHITE + DARK, 'a title')}</w:p>", "a title", False),
+        (f"<w:p><w:pPr>{DARK}</w:pPr>{RUN.format(WHITE, 'a title')}</w:p>", "a title", False),
+        (
+            f"<w:p>{SEEN.format('re')}{RUN.format(TINY, 'q')}{SEEN.format('ad')}</w:p>",
+            "read",
+            True,
+        ),
+        (
+            f"<w:p><w:bdo>{SEEN.format('one')}</w:bdo><w:fldSimple>{SEEN.format(' two')}</w:fldSimple></w:p>",
+            "one two",
+            False,
+        ),
+        (f"<w:p><w:dir><w:bdo>{SEEN.format('one')}</w:bdo>{SEEN.format(' two')}</w:dir></w:p>", "one two", False),
+        (
+            f"<w:p>{RUBY.format(SEEN.format('kan'), SEEN.format('漢'))}</w:p>",
+            "漢",
+            False,
+        ),
+        (BOX.format(f"<w:p>{SEEN.format('in the box')}</w:p>"), "before\n\nin the box", False),
+    ],
+)
+def test_a_docx_is_read_as_a_reader_sees_it(body: str, text: str, hides: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.docx"
+    path.write_bytes(make_docx(body))
+    document = read_any_document(path)
+    assert document.text == text
+    assert (document.warnings == ("hidden text was left out",)) == hides
+
+
+@pytest.mark.parametrize(
+    "hiding",
+    ["hidden", "style='display: none'", "style='visibility:hidden;'", "style='font-size:0'", "style='color:#FFF'"],
+)
+def test_html_is_read_as_a_reader_sees_it(hiding: str, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(f"<p>One <span {hiding}>secret</span>two</p>")
+    document = read_any_document(tmp_path / "a.html")
+    assert (document.text, document.warnings) == ("One two", ("hidden text was left out",))
+    shown = "<p style='color:#fff; background: black'>One</p><p style='font-size: 10pt; color: whitesmoke'>two</p>"
+    (tmp_path / "b.html").write_text(shown)
+    document = read_any_document(tmp_path / "b.html")
+    assert (document.text, document.warnings) == ("One\n\ntwo", ())
+
+
+def test_bold_letters_of_an_odt_cut_no_word(tmp_path: Path) -> None:
+    bold = "<text:span text:style-name='T1'>{}</text:span>"
+    (tmp_path / "a.odt").write_bytes(make_odt(f"<text:p>{bold.format('Th')}e snake_case *stars* tide</text:p>"))
+    assert read_any_document(tmp_path / "a.odt").text == "The snake_case *stars* tide"
