@@ -11,6 +11,8 @@ import re
 import resource
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
@@ -39,6 +41,11 @@ TIMEOUT_SECONDS, CPU_SECONDS, MEMORY_BYTES = 180, 60, 2 << 30
 """Limits of a conversion."""
 _EMPHASIS = re.compile(r"(?<!\\)(?:\*+|(?<!\w)_+|_+(?!\w))")
 """Marks of bold and italic type in Markdown."""
+_DIGITS = re.compile(r"\d+")
+MIN_RUNNING_SHARE = 0.5
+"""Least share of the pages of a PDF that have a running header or footer."""
+MAX_SINGLE_LETTERS = 0.5
+"""Largest share of the words of a PDF that are single letters."""
 PASSWORD = "is protected by a password"
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.pan.documents import main; main(sys.argv[1])"
 
@@ -316,7 +323,7 @@ def _convert_odt(path: Path) -> str:
 
 
 def _convert_pdf(path: Path) -> tuple[str, list[str]]:
-    """Return the text of all pages, and a warning about pages without text."""
+    """Return the text of all pages and of filled fields, and warnings about what could not be read."""
     from pypdf import PdfReader
     from pypdf.errors import DependencyError
 
@@ -324,14 +331,32 @@ def _convert_pdf(path: Path) -> tuple[str, list[str]]:
     try:
         if reader.is_encrypted and not reader.decrypt(""):
             raise UserError(PASSWORD, "save it without a password")
-        pages = [page.extract_text().strip() for page in reader.pages]
+        pages = drop_running_lines([page.extract_text().strip() for page in reader.pages])
+        fields = [str(value).strip() for value in (reader.get_form_text_fields() or {}).values() if value]
     except DependencyError as e:
         raise UserError("is encrypted", "save it without encryption") from e
     empty = [number for number, page in enumerate(pages, 1) if not page]
-    if len(empty) == len(pages):
+    if len(empty) == len(pages) and not fields:
         raise UserError("This PDF is a scan", "run OCR first")
     warnings = [f"{len(empty)} of {len(pages)} pages have no text, page {n} first: a picture or a scan" for n in empty]
-    return "\n\n".join(page for page in pages if page), warnings[:1]
+    text = "\n\n".join(part for part in (*pages, *fields) if part)
+    words = text.split()
+    if sum(len(word) == 1 for word in words) > MAX_SINGLE_LETTERS * len(words):
+        warnings = [*warnings[:1], "letters stand apart in this PDF: its words may not have been read"]
+        return text, warnings
+    return text, warnings[:1]
+
+
+def drop_running_lines(pages: Sequence[str]) -> list[str]:
+    """Return pages without first and last lines that most pages have, whatever the numbers in them."""
+    lines = [page.split("\n") for page in pages]
+    for place in (0, -1):
+        names = Counter(_DIGITS.sub("#", page[place]).strip() for page in lines if len(page) > 1)
+        running = {name for name, count in names.items() if count >= max(2, MIN_RUNNING_SHARE * len(pages))}
+        for page in lines:
+            if len(page) > 1 and _DIGITS.sub("#", page[place]).strip() in running:
+                del page[place]
+    return ["\n".join(page).strip() for page in lines]
 
 
 def _check_archive(path: Path) -> None:
