@@ -26,7 +26,7 @@ MAX_UNIT_WORDS, PART_WORDS = 60, 40
 _INVISIBLE = r"\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _CHARACTER = r"[\p{Han}\p{Hiragana}\p{Katakana}]\p{M}*"
 _LETTERS = r"(?:[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}]]\p{M}*)+"
-_WORD = regex.compile(rf"(?V1){_CHARACTER}|{_LETTERS}(?:(?:[{_INVISIBLE}]+|-\r?\n[ \t]*){_LETTERS})*")
+_WORD = regex.compile(rf"(?V1){_CHARACTER}|{_LETTERS}(?:(?:[-\u00ad\u2010] ?\r?\n[ \t]*|[{_INVISIBLE}]+){_LETTERS})*")
 """Letters and digits with their combining marks; each character of Chinese and Japanese is a word."""
 _NOT_LETTERS = regex.compile(r"[^\p{L}\p{N}\p{M}]+")
 _INVISIBLES = regex.compile(rf"[{_INVISIBLE}]+")

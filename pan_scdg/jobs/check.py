@@ -131,7 +131,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
             indices = _choose_pairs(material, worker, rule, count)
             with open_workers(worker, Devices(options.device, options.workers, options.cluster)) as workers:
                 scored = _score(material, indices, worker, rule, workers.map, work.scores)
-                pairs = _describe_pairs(material, scored, workers.map, measures)
+                pairs = _describe_pairs(material, scored, workers.map, measures, rule.threshold)
             report = make_report(material, pairs, rule.threshold, job, notices, count - len(indices), options.template)
             lines = [wording.summarise(report), wording.explain_decisions(report.threshold), wording.CAUTION]
             work.publish(write_files(work.staged, material, report))
@@ -265,11 +265,15 @@ def _make_pair(material: Material, indices: Indices) -> DocumentPair:
 
 
 def _describe_pairs(
-    material: Material, scored: Sequence[ScoredPair], compute: Callable[..., Iterator[Any]], measures: bool
+    material: Material,
+    scored: Sequence[ScoredPair],
+    compute: Callable[..., Iterator[Any]],
+    measures: bool,
+    threshold: float | None,
 ) -> list[ReportPair]:
     """Return the pairs for the report, best first, with the passages of those that are likely or unclear.
 
-    Of the others only passages that do not count are shown.
+    Of the others, and of texts that are too short and unlike each other, only passages that do not count are shown.
     """
     shown = [pair for pair in scored if pair.shown.decision != "no sign" or pair.values.get(LEFT_OUT)]
     best = sorted(shown, key=lambda pair: rank_pair(pair.shown))[:MAX_MEASURED_PAIRS] if measures else []
@@ -278,7 +282,7 @@ def _describe_pairs(
         PassageTask(
             read_pair_texts(_make_pair(material, pair.indices)),
             pair.values,
-            pair.shown.decision != "no sign",
+            _has_passages(pair, threshold),
             pair.indices in measured,
         )
         for pair in shown
@@ -295,6 +299,12 @@ def _describe_pairs(
     noted = _note_common(evidence, material)
     pairs = [_describe(material, pair, noted.get(_sort(material, pair.indices), ()), gains) for pair in scored]
     return sorted(pairs, key=lambda pair: (*rank_pair(pair), pair.suspicious, pair.source))
+
+
+def _has_passages(pair: ScoredPair, threshold: float | None) -> bool:
+    if pair.shown.decision == "unclear" and "alignment" in pair.values and threshold is not None:
+        return pair.shown.score is not None and pair.shown.score >= threshold - UNCLEAR_MARGIN
+    return pair.shown.decision != "no sign"
 
 
 def _sort(material: Material, indices: Indices) -> Indices:

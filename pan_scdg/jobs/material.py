@@ -30,6 +30,8 @@ his her its we you can all one there been if more when who will would so what ab
 MIN_ENGLISH_SHARE, MIN_ENGLISH_WORDS = 0.2, 20
 """Least share of frequent words in an English text, and the least words for which it is measured."""
 NOT_ENGLISH = "not calibrated for this language: the text does not seem to be English"
+_EMBEDDED = re.compile(r"data:[\w/+.-]{1,99};base64,[A-Za-z0-9+/=\s]*(?=[)\"'>]|\Z)")
+"""A picture within Markdown."""
 MIN_TEMPLATE_RUN = 5
 """Words in a row that mark a part of the template: fewer occur in any text."""
 
@@ -100,7 +102,8 @@ def _make_texts(
     texts: Mapping[str, ReadDocument], side: str, template: PreparedText | None, notices: Notices
 ) -> Iterable[CheckedText]:
     for name, document in texts.items():
-        compared = document.text if template is None else _mask_template(document.text, template)
+        compared = _EMBEDDED.sub(lambda match: " " * len(match[0]), document.text)
+        compared = compared if template is None else _mask_template(compared, template)
         words = count_words(compared)
         warnings = list(document.warnings)
         if not _seems_english(compared):

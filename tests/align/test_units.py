@@ -17,6 +17,7 @@ HINDI = "नमस्ते दुनिया यह एक परीक्ष�
     [
         ("Le café déjà-vu, 3.5 ko_ala", "le café déjà vu 3 5 ko ala"),
         ("soft\u00adhyphen and hy-\nphen", "softhyphen and hyphen"),
+        ("wrap\u00ad\nped, bro\u2010\r\n  ken, cut- \nting", "wrapped broken cutting"),
         (HINDI, HINDI),
         ("今天 is ひらがな", "今 天 is ひ ら が な"),
         ("שָׁלוֹם", "שלום"),

