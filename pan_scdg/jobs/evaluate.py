@@ -132,7 +132,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     truth = truth or find_truth(directory)
     if truth is None:
         raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
-    corpus, job = read_pairs(directory, Notices()), _read_job(output)
+    corpus, job = read_pairs(directory, Notices(), may_lack_files=True), _read_job(output)
     pairs = corpus.pairs[: job.get("limit")]
     keys = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in pairs]
     passages = read_truth(truth, pairs)
@@ -155,6 +155,8 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
             figures = {name: value for name, value in figures.items() if name not in SCORE_MEASURES}
         figures |= _measure_passages(truth, output, set(keys) if len(pairs) < len(corpus.pairs) else None)
     notes = [f"{format_count(len(keys), 'pair')}, {sum(labels)} positive, {positive}"]
+    if unscored := sum(record.get("score", 0.0) is None for record in records):
+        notes.append(f"warning: {format_count(unscored, 'pair')} not scored, counted as negative with the lowest score")
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
     notes += _warn_about_calibration(job, directory)
     return Evaluation(output, tuple(notes), figures, intervals, pairs=decided)

@@ -67,7 +67,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     if not options.scores_only:
         require_threshold(profile)
     notices = Notices(options.strict)
-    corpus = read_pairs(options.input, notices)
+    corpus = read_pairs(options.input, notices, may_lack_files=options.on_error == "negative")
     pairs, partial = take_first(corpus.pairs, options.limit, "pairs")
     names = read_names(options.input)
     explains = options.report and profile.gains is not None
@@ -144,6 +144,8 @@ def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices,
                     notices.add("empty source document", str(pair.source.path))
             progress.update()
     _stop_on_errors(checked, on_error)
+    for error in checked.errors.values():
+        notices.add("pair that cannot be scored, decided negative", f"{error.where}: {error.what}")
     return checked
 
 

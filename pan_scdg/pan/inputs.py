@@ -57,6 +57,9 @@ def hash_input(directory: Path, task: Task, corpus: str | None = None, pairs: Pa
 
 
 def _hash_regular(path: Path) -> str:
+    """Return the hash of a file; a text that a pair lacks counts as empty."""
+    if not path.exists():
+        return hashlib.sha256().hexdigest()
     with open_regular(path) as file:
         return hash_stream(file)
 

@@ -59,10 +59,11 @@ def find_pairs_file(directory: Path) -> Path | None:
     return files[0] if files else None
 
 
-def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
+def read_pairs(directory: Path, notices: Notices, may_lack_files: bool = False) -> PairCorpus:
     """Find all pairs of an input directory and the files they name.
 
-    A repeated pair is counted and used once, a blank line is counted and skipped.
+    A repeated pair is counted and used once, a blank line is counted and skipped. With ``may_lack_files`` a pair may
+    name a file that does not exist, which is an error when its text is read.
 
     Raises:
         UserErrors: every faulty line: not two columns, an id that cannot be used, leads outside the directory, names
@@ -77,7 +78,7 @@ def read_pairs(directory: Path, notices: Notices) -> PairCorpus:
     errors: list[UserError] = []
     pairs: dict[tuple[str, str], DocumentPair] = {}
     names: dict[str, DocumentPair] = {}
-    documents = _Documents(directory)
+    documents = _Documents(directory, may_lack_files)
     for number, line in _read_lines(file, notices):
         try:
             pair = _parse_pair(line, documents, file, number)
@@ -154,9 +155,13 @@ def _claim_name(pair: DocumentPair, names: dict[str, DocumentPair], file: Path) 
 
 
 class _Documents:
-    """Finds documents by id in one input directory: at its root or one folder down, with ``.txt`` added or not."""
+    """Finds documents by id in one input directory: at its root or one folder down, with ``.txt`` added or not.
 
-    def __init__(self, directory: Path) -> None:
+    A name that is stored in another Unicode form, as on macOS, is found, too.
+    """
+
+    def __init__(self, directory: Path, may_lack_files: bool) -> None:
+        self._directory, self._may_lack_files = directory, may_lack_files
         self._root = directory.resolve()
         self._folders = [directory, *(p for p in list_directory(directory) if p.is_dir())]
         self._files: dict[str, TextFile] = {}
@@ -183,9 +188,12 @@ class _Documents:
         return self._files[name]
 
     def _find_path(self, name: str, file: Path, line: int) -> Path:
-        candidates = (folder / n for folder in self._folders for n in (name, f"{name}.txt"))
+        forms = dict.fromkeys(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
+        candidates = (folder / n for folder in self._folders for form in (name, *forms) for n in (form, f"{form}.txt"))
         # keyed by the resolved path: two paths to one file are not ambiguous
         paths = {p.resolve(): p for p in candidates if is_file(p)}
+        if not paths and self._may_lack_files:
+            return self._directory / name
         if not paths:
             raise UserError(f"no file for the id {name!r}", "add the text or correct the id", file, line)
         if len(paths) > 1:

@@ -110,10 +110,19 @@ def test_a_pair_that_cannot_be_read_stops_the_run_or_is_negative(
     assert refused.code == 2
     assert "see --on-error" in refused.err
     assert not (tmp_path / "out" / ".pan_scdg").exists()
-    assert run(tmp_path / "out", chosen, "--on-error", "negative", source=tmp_path / "in").code == 0
+    done = run(tmp_path / "out", chosen, "--on-error", "negative", source=tmp_path / "in")
+    assert done.code == 0
+    assert "warning: pair that cannot be scored, decided negative: 2 times, first at" in done.err
     failed = [r for r in records(tmp_path / "out" / "decisions.jsonl") if r["score"] is None]
     assert {(r["suspicious"], r["source"], r["decision"]) for r in failed} == {("s1", "r2", False), ("s2", "r2", False)}
     assert all("not scored, decided negative: not UTF-8" in r["warnings"][0] for r in failed)
+    (tmp_path / "in" / "src" / "r2.txt").unlink()
+    assert "no file for the id 'r2.txt'" in run(tmp_path / "missing", chosen, source=tmp_path / "in").err
+    done = run(tmp_path / "missing", chosen, "--on-error", "negative", source=tmp_path / "in")
+    assert (done.code, "r2.txt: the file does not exist" in done.err) == (0, True)
+    assert sum(r["score"] is None for r in records(tmp_path / "missing" / "decisions.jsonl")) == 2
+    refused = run(tmp_path / "strict", chosen, "--on-error", "negative", "--strict", source=tmp_path / "in")
+    assert (refused.code, "decided negative; correct the input or leave out --strict" in refused.err) == (2, True)
     (tmp_path / "in" / "src" / "r2.txt").write_bytes(b"")
     strict = run(tmp_path / "strict", chosen, "--on-error", "negative", "--strict", source=tmp_path / "in")
     assert (strict.code, "empty source document; correct the input or leave out --strict" in strict.err) == (2, True)
