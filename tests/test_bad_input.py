@@ -191,6 +191,11 @@ BAD = {
     "both jobs": Bad(PAIRS | RETRIEVAL, ": contains the input of both tasks; give a folder with one"),
     "no queries": Bad(RETRIEVAL | {"queries.jsonl": None}, ": no input"),
     "two corpora": Bad(RETRIEVAL | {"documents.jsonl": "{}\n"}, ": several corpus files"),
+    "many missing sources": Bad(
+        PAIRS | {"pairs": "".join(f"s1.txt q{number}.txt\n" for number in range(1040))},
+        "/pairs:1: no file for the id 'q0.txt'; (.*\n)*error: and 1,020 more like these; correct them all",
+        lines=21,
+    ),
     "a missing source": Bad(PAIRS | {"src/r2.txt": None}, "/pairs:2: no file for the id 'r2.txt'; add"),
     "unknown ids": Bad(
         PAIRS | {"pairs": "s1.txt r1.txt\ns9.txt r1.txt\ns1.txt r9.txt\n"},

@@ -24,6 +24,8 @@ from pan_scdg.logs import say_error, show_logs
 
 READER_GONE = 128 + signal.SIGPIPE
 """The code that a shell reports of a program whose reader has ended, such as ``yes | head``."""
+MAX_ERROR_LINES = 20
+"""Lines about wrong input; a folder may have thousands of the same fault."""
 DISK_FAULTS = {errno.EIO, errno.EROFS}
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FULL_SAYINGS = re.compile(
@@ -89,7 +91,10 @@ def _report(e: Exception) -> int:
     if (fault := _find_full_disk(e)) is not None:
         return _fail(f"{fault}; free some space and run the same command again to continue", 3)
     if isinstance(e, UserError):
-        return max(_fail(line, 2) for line in str(e).split("\n"))
+        lines = str(e).split("\n")
+        if len(lines) > MAX_ERROR_LINES + 1:
+            lines[MAX_ERROR_LINES:] = [f"and {len(lines) - MAX_ERROR_LINES:,} more like these; correct them all"]
+        return max(_fail(line, 2) for line in lines)
     if isinstance(e, OSError) and e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
         return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
     if isinstance(e, OSError) and e.errno in DISK_FAULTS:

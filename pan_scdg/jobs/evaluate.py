@@ -222,6 +222,8 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
         raise UserError(what, "give the qrels of this input", truth)
     queries = compute_per_query(qrels, run)
     notes = [f"{format_count(len(qrels), 'query')} with judgments"]
+    if missing := len(qrels.keys() - run.keys()):
+        notes.append(f"warning: {missing} of {len(qrels)} queries with judgments are not in the run, and count as 0")
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
     figures = compute_retrieval_metrics(qrels, run)
     return Evaluation(output, tuple(notes), figures, bootstrap_queries(queries), queries=queries)

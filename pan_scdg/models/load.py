@@ -1,5 +1,6 @@
 """Load frozen causal language models from local checkpoints (paper, Frozen Backends, Checkpoints, and Tokenizers)."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -141,6 +142,9 @@ def check_probes(tokenizer: Tokenizer, probes: Mapping[str, Sequence[int]], fold
 
 def _read_tokenizer(folder: Path) -> Any:
     import transformers
+
+    # it warns of a wrong pattern for every vocabulary above 100,000, with a flag that nobody can set here
+    logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
 
     config = folder / TOKENIZER_CONFIG
     name = read_object(config).get("tokenizer_class") if config.exists() else None

@@ -128,6 +128,7 @@ def read_queries(directory: Path, notices: Notices) -> list[Query]:
 
 def _read_records(path: Path, notices: Notices, total: int = STREAM_BYTES) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in stream_lines(path, total):
+        line = line.removeprefix("\ufeff") if number == 1 else line
         if line.strip():
             yield number, parse_json_object(line, path, number)
         else:

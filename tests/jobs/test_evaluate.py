@@ -18,9 +18,10 @@ from pan_scdg.jobs.evaluate import evaluate, evaluate_side_by_side, plot_pairs
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
+from pan_scdg.pan.source_retrieval import read_queries
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_truth
-from pan_scdg.records import Passage
+from pan_scdg.records import Passage, Query
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PAIRS, RETRIEVAL = EXAMPLES / "pan25-pairs" / "test", EXAMPLES / "pan26-retrieval"
@@ -170,6 +171,17 @@ def test_a_run_of_some_queries_is_compared_with_their_qrels(tmp_path: Path) -> N
     result = evaluate(RETRIEVAL, tmp_path, None)
     assert result.notes[0].startswith("1 query with judgments")
     assert result.figures["R@1000"] == 1.0
+
+
+def test_queries_that_a_run_lacks_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('\ufeff{"docno": "d", "text": "a"}\n', encoding="utf-8")
+    (tmp_path / "queries.jsonl").write_text('\ufeff{"qid": "1", "query": "a"}\n', encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text("1 0 d 1\n2 0 d 1\n3 0 d 1\n")
+    (tmp_path / "run.txt").write_text("1 Q0 d 1 1000 t\n")
+    result = evaluate(tmp_path, tmp_path / "run.txt", None)
+    assert result.notes[1] == "warning: 2 of 3 queries with judgments are not in the run, and count as 0"
+    assert result.figures["nDCG@10"] == pytest.approx(1 / 3)
+    assert read_queries(tmp_path, Notices()) == [Query("1", "a")]
 
 
 def test_paired_intervals_are_percentiles_of_differences_on_the_same_resamples() -> None:
