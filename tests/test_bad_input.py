@@ -193,7 +193,7 @@ BAD = {
     "two corpora": Bad(RETRIEVAL | {"documents.jsonl": "{}\n"}, ": several corpus files"),
     "many missing sources": Bad(
         PAIRS | {"pairs": "".join(f"s1.txt q{number}.txt\n" for number in range(1040))},
-        "/pairs:1: no file for the id 'q0.txt'; (.*\n)*error: and 1,020 more like these; correct them all",
+        "/pairs:1: no file for the id 'q0.txt'; (.*\n)*and 1,020 more like these; correct them all",
         lines=21,
     ),
     "a missing source": Bad(PAIRS | {"src/r2.txt": None}, "/pairs:2: no file for the id 'r2.txt'; add"),
