@@ -30,6 +30,8 @@ SMALLEST = 1e-30
 """Added to sums, which are 0 if a text has no sentences."""
 BATCH_SENTENCES = 1024
 """Sentences of the target that are compared at a time, which bounds the memory."""
+MAX_MATCHES = 200
+"""Alignments of a pair; each may take as long as the first."""
 FOCUS_SENTENCES = 3
 """Consecutive sentences of the target whose topic is compared."""
 
@@ -113,11 +115,11 @@ class SentenceAlignment:
     def find_all(self, min_score: float) -> list[Match]:
         """Return the best alignment, then the best ones before and after it and so on, down to a score.
 
-        They are in the order of the target, and no two overlap in it.
+        They are in the order of the target, and no two overlap in it; no more than `MAX_MATCHES` are searched for.
         """
         matches: list[Match] = []
         waiting = [(0, len(self._target))]
-        while waiting:
+        while waiting and len(matches) < MAX_MATCHES:
             begin, end = waiting.pop()
             match = self.find_best(begin, end)
             if match.score > 0 and match.score >= min_score:
