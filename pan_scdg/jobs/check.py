@@ -61,7 +61,7 @@ MIN_COHORT = 10
 COHORT_SPREAD = 5.0
 """Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it."""
 COHORT_WARNING = "many pairs of these texts score nearly as high, as those of answers to one question do"
-AMONG_WARNING = "the texts were compared with each other: which one of a pair was written first is unknown"
+AMONG_WARNING = "Compared with one another; the report cannot tell who copied from whom."
 COMMON_WARNING = "all passages are ones that many of the texts share, which counts less"
 
 Indices = tuple[int, int]
@@ -389,7 +389,7 @@ def make_report(
     if material.among:
         warnings.append(AMONG_WARNING)
     if left_out:
-        warnings.append(f"{left_out:,} pairs are not listed: whatever their words, they cannot reach the threshold")
+        warnings.append(f"{left_out:,} pairs that cannot reach the threshold are not listed")
     left, right = len(material.suspicious), len(material.sources)
     others = "each other" if material.among else format_count(right, "source")
     facts = wording.describe_job(job, None if template is None else template.name)
@@ -402,6 +402,7 @@ def make_report(
         facts={**facts, "suspicious_texts": left, "sources": right},
         warnings=tuple(warnings),
         among=material.among,
+        not_listed=left_out,
         not_read=notices.left_out,
         table_file=TABLE_FILE,
         passages_file=PASSAGES_FILE,

@@ -64,6 +64,8 @@ class Report:
     warnings: tuple[str, ...] = ()
     among: bool = False
     """The texts were compared with each other: which one of a pair came first is unknown."""
+    not_listed: int = 0
+    """Pairs that the first stage left out, for they cannot reach the threshold."""
     not_read: Mapping[str, str] = field(default_factory=dict)
     """Files that could not be read, with the reason; they are part of no pair."""
     table_file: str = ""

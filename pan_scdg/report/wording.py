@@ -12,7 +12,8 @@ from pan_scdg.report.records import PairDecision, Report
 DECISION_SYMBOLS: dict[PairDecision, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
 DECISION_MEANINGS: dict[PairDecision, str] = {
     "likely": "The score reaches the threshold: reuse is likely. Read the passages before you conclude anything.",
-    "unclear": "The score is near the threshold, a text is too short to tell, or many texts share every passage.",
+    "unclear": "The score is near the threshold or usual among these texts, a text is too short to tell, or many texts "
+    "share every passage.",
     "no sign": "No sign of reuse was found, which is no proof of independence: summaries and free rewording are often "
     "missed.",
 }
@@ -21,6 +22,8 @@ CAUTION = "No sign is no proof of independence, and a likely pair is no proof of
 
 FINGERPRINT_CHARACTERS = 12
 """Characters of a fingerprint that are shown."""
+MIN_COPY = 0.995
+"""Verbatim share from which on all words of a passage are copied."""
 MIN_GAIN = 0.05
 """Smaller gains, in nats per token, are reported as no gain."""
 QUOTATION_RULE = (
@@ -34,10 +37,11 @@ UNDECIDED = "nothing is decided: the threshold was chosen with another model"
 def summarise(report: Report) -> str:
     """Return the number of pairs with each decision in one sentence."""
     counts = Counter(pair.decision for pair in report.pairs)
-    if len(report.pairs) == 1:
+    if len(report.pairs) == 1 and not report.not_listed:
         return f"One pair was compared; reuse: {report.pairs[0].decision}."
+    counts["no sign"] += report.not_listed
     parts = [f"{counts[decision]:,} {decision}" for decision in DECISION_SYMBOLS]
-    return f"{len(report.pairs):,} pairs were compared: {', '.join(parts)}."
+    return f"{counts.total():,} pairs were compared: {', '.join(parts)}."
 
 
 def explain_decisions(threshold: float | None) -> str:
@@ -55,7 +59,8 @@ def describe_passage(passage: Evidence, words: int) -> str:
         passage: the passage.
         words: number of its words in the suspicious text.
     """
-    parts = [f"{100 * passage.verbatim:.0f} % of its {words:,} words are word for word those of the source"]
+    share = "All" if passage.verbatim > MIN_COPY else f"{100 * passage.verbatim:.0f} % of"
+    parts = [f"{share} {'' if share == 'All' else 'its '}{words:,} words are copied"]
     if passage.gain is None:
         parts.append(f"word similarity {passage.similarity:.2f}")
         return _join(parts, passage)

@@ -181,7 +181,7 @@ def test_a_notebook_shows_text_as_text() -> None:
 
 def test_each_passage_has_a_plain_sentence() -> None:
     page = html.unescape(render_report(make_small_report())).replace("\n", " ")
-    verbatim = "25 % of its 8 words are word for word those of the source; "
+    verbatim = "25 % of its 8 words are copied; "
     assert f"{verbatim}the source makes it 1.20 nats per token easier to predict." in page
     assert "word similarity 0.50. The passage is part of a quotation and does not count." in page
     assert (
