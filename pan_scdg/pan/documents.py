@@ -241,11 +241,17 @@ def _list_pieces(root: Any, etree: Any, warnings: list[str]) -> list[str]:
         elif event == "start":
             text = element.text or ""
             pieces.append("\n" if tag == "br" else SEPARATORS.get(tag, ""))
+            if tag in ("blockquote", "p") and text.strip() and (tag != "p" or _is_quoted(element)):
+                pieces.append("> ")  # as in Markdown, so that a block quotation is one
             if tag != "a" or text.strip() != BACK_LINK:
                 pieces.append(text.replace("\n", " "))
         else:
             pieces += [SEPARATORS.get(tag, ""), (element.tail or "").replace("\n", " ")]
     return pieces
+
+
+def _is_quoted(element: Any) -> bool:
+    return next(element.iterancestors("blockquote"), None) is not None
 
 
 # DOCX, ODT and PDF: the process that starts the conversion

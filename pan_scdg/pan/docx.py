@@ -14,6 +14,10 @@ PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 WRAPPERS = [f"{WORD}{name}" for name in ("bdo", "dir", "fldSimple", "smartTag")]
+SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+QUOTATION_STYLES = {"quote", "intensequote", "blocktext", "blockquote", "blockquotation", "zitat", "intensiveszitat"}
+SIDES, MIN_INDENT = (("left", "start"), ("right", "end")), 280
+"""Indentation of a block quotation at both sides, half a centimetre in twentieths of a point."""
 MIN_WHITE = 0xF5
 """Least red, green and blue of a colour that is taken for white."""
 MAX_TINY_SIZE = 4
@@ -58,6 +62,11 @@ def _rewrite(data: bytes, warnings: dict[str, None]) -> bytes:
             texts = list(run.iter(f"{WORD}t"))
             for text in texts:
                 text.text = space if text is texts[0] else ""
+    for paragraph in root.iter(f"{WORD}p"):
+        if _is_block_quotation(paragraph):
+            run = etree.Element(f"{WORD}r")
+            etree.SubElement(run, f"{WORD}t", {SPACE: "preserve"}).text = "> "
+            paragraph.insert(1, run)  # behind its properties
     if root.find(f".//{WORD}altChunk") is not None:
         warnings[NOT_READ] = None
     result: bytes = etree.tostring(root)
@@ -83,6 +92,17 @@ def _find_replacement(run: Any) -> str | None:
     if size.isdecimal() and int(size) <= MAX_TINY_SIZE:
         return ""
     return " " if _is_white(_read_value(formats, "color")) and not any(_list_backgrounds(run)) else None
+
+
+def _is_block_quotation(paragraph: Any) -> bool:
+    """Return True for a paragraph with a style for quotations, or one that is indented at both sides."""
+    formats = paragraph.find(f"{WORD}pPr")
+    if formats is None or not any(map(str.strip, paragraph.itertext())):
+        return False
+    indent = formats.find(f"{WORD}ind")
+    sides = [] if indent is None else [indent.get(f"{WORD}{s}") or indent.get(f"{WORD}{o}") for s, o in SIDES]
+    is_indented = all(side and side.isdecimal() and int(side) >= MIN_INDENT for side in sides) and bool(sides)
+    return is_indented or _read_value(formats, "pStyle").casefold() in QUOTATION_STYLES
 
 
 def _is_on(element: Any) -> bool:

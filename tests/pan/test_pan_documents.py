@@ -155,6 +155,22 @@ def test_a_docx_is_read_as_a_reader_sees_it(body: str, text: str, hides: bool, t
     assert (document.warnings == ("hidden text was left out",)) == hides
 
 
+QUOTED = "<w:p><w:pPr>{}</w:pPr><w:r><w:t>One two</w:t></w:r></w:p><w:p><w:r><w:t>after</w:t></w:r></w:p>"
+BOTH_SIDES, LEFT_ONLY = "<w:ind w:left='720' w:right='720'/>", "<w:ind w:left='720'/>"
+
+
+@pytest.mark.parametrize(
+    ("formats", "quoted"), [("<w:pStyle w:val='Quote'/>", True), (BOTH_SIDES, True), (LEFT_ONLY, False)]
+)
+def test_block_quotations_are_marked_as_in_markdown(formats: str, quoted: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.docx").write_bytes(make_docx(QUOTED.format(formats)))
+    assert read_any_document(tmp_path / "a.docx").text == ("> " if quoted else "") + "One two\n\nafter"
+    (tmp_path / "a.html").write_text(
+        "<p>A</p><blockquote><p>One</p><p>two</p></blockquote><blockquote>three</blockquote>B"
+    )
+    assert read_any_document(tmp_path / "a.html").text == "A\n\n> One\n\n> two\n\n> three\n\nB"
+
+
 @pytest.mark.parametrize(
     "hiding",
     ["hidden", "style='display: none'", "style='visibility:hidden;'", "style='font-size:0'", "style='color:#FFF'"],
