@@ -44,8 +44,9 @@ _EMPHASIS = re.compile(r"(?<!\\)(?:\*+|(?<!\w)_+|_+(?!\w))")
 _DIGITS = re.compile(r"\d+")
 MIN_RUNNING_SHARE = 0.5
 """Least share of the pages of a PDF that have a running header or footer."""
-MAX_SINGLE_LETTERS = 0.5
-"""Largest share of the words of a PDF that are single letters."""
+MIN_LINE_WORDS, MAX_SHORT_WORDS = 12, 0.7
+"""Words of a line in which letters may stand apart, and the largest share of one or two letters in other lines."""
+APART = "letters stand apart in this PDF: its words may not have been read"
 PASSWORD = "is protected by a password"
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.pan.documents import main; main(sys.argv[1])"
 
@@ -337,7 +338,7 @@ def _convert_pdf(path: Path) -> tuple[str, list[str]]:
     try:
         if reader.is_encrypted and not reader.decrypt(""):
             raise UserError(PASSWORD, "save it without a password")
-        pages = drop_running_lines([page.extract_text().strip() for page in reader.pages])
+        pages = drop_running_lines([_extract_page(page) for page in reader.pages])
         fields = [str(value).strip() for value in (reader.get_form_text_fields() or {}).values() if value]
     except DependencyError as e:
         raise UserError("is encrypted", "save it without encryption") from e
@@ -346,11 +347,25 @@ def _convert_pdf(path: Path) -> tuple[str, list[str]]:
         raise UserError("This PDF is a scan", "run OCR first")
     warnings = [f"{len(empty)} of {len(pages)} pages have no text, page {n} first: a picture or a scan" for n in empty]
     text = "\n\n".join(part for part in (*pages, *fields) if part)
-    words = text.split()
-    if sum(len(word) == 1 for word in words) > MAX_SINGLE_LETTERS * len(words):
-        warnings = [*warnings[:1], "letters stand apart in this PDF: its words may not have been read"]
-        return text, warnings
-    return text, warnings[:1]
+    return text, warnings[:1] + ([APART] if _has_letters_apart(text) else [])
+
+
+def _extract_page(page: Any) -> str:
+    """Return the text of a page; where letters stand apart, by their places on the page."""
+    text = str(page.extract_text()).strip()
+    if _has_letters_apart(text):
+        placed = re.sub(r"[ \t]+", " ", str(page.extract_text(extraction_mode="layout"))).strip()
+        return text if _has_letters_apart(placed) else placed
+    return text
+
+
+def _has_letters_apart(text: str) -> bool:
+    """Return True if most words of a line are one or two letters."""
+    lines = (line.split() for line in text.split("\n"))
+    return any(
+        len(words) >= MIN_LINE_WORDS and sum(len(word) <= 2 for word in words) > MAX_SHORT_WORDS * len(words)
+        for words in lines
+    )
 
 
 def drop_running_lines(pages: Sequence[str]) -> list[str]:
