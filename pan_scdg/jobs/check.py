@@ -239,14 +239,21 @@ def compare_with_cohorts(pairs: Sequence[ScoredPair], settings: MethodSettings, 
                 scores[text][pair.indices] = pair.shown.score
     compared = []
     for pair in pairs:
-        cohort = [score for text in _name_texts(pair, among) for score in scores[text].values()]
-        if pair.shown.decision == "likely" and len(cohort) >= MIN_COHORT and not settings.is_copy(pair.values):
-            quartile, median = np.quantile(cohort, (0.25, 0.5))
-            if pair.shown.score is not None and pair.shown.score < median + COHORT_SPREAD * (median - quartile):
+        if pair.shown.decision == "likely" and not settings.is_copy(pair.values):
+            cohort = [score for text in _name_texts(pair, among) for score in scores[text].values()]
+            if pair.shown.score is not None and pair.shown.score < _find_usual_score(cohort):
                 warnings = (*pair.shown.warnings, COHORT_WARNING)
                 pair = pair._replace(shown=replace(pair.shown, decision="unclear", warnings=warnings))
         compared.append(pair)
     return compared
+
+
+def _find_usual_score(cohort: Sequence[float]) -> float:
+    """Return the score below which one is usual in a cohort; no score is in one that is too small."""
+    if len(cohort) < MIN_COHORT:
+        return float("-inf")
+    quartile, median = np.quantile(cohort, (0.25, 0.5)).tolist()
+    return float(median + COHORT_SPREAD * (median - quartile))
 
 
 def _name_texts(pair: ScoredPair, among: bool) -> tuple[tuple[str, int], tuple[str, int]]:

@@ -30,8 +30,12 @@ CONVERTERS = {".docx": "mammoth", ".odt": "odfdo", ".pdf": "pypdf"}
 FORMATS = (*PLAIN, *HTML, *CONVERTERS)
 MAX_TEXTS, MAX_LEVELS = 100_000, 32
 """Texts of a folder, and folders in folders."""
-CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE)
-"""The encoding that an HTML page declares."""
+CHARSET = re.compile(
+    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*(iso-8859-\d{1,2}|windows-\d{3,4}|koi8-[ru]|big5|gb18030|gbk|gb2312"""
+    rb"""|shift_jis|euc-jp|euc-kr)\b""",
+    re.IGNORECASE,
+)
+"""The encoding that an HTML page declares; others that Python knows take quadratic time, or give no valid text."""
 CONVERTED_BYTES = 64 << 20
 """Largest file of a word processor; most of it may be pictures."""
 UNPACKED_BYTES = 256 << 20

@@ -50,16 +50,18 @@ def hash_input(directory: Path, task: Task, corpus: str | None = None, pairs: Pa
     """
     digest = hashlib.sha256()
     for name, path in sorted(_list_files(directory, task, pairs)):
-        content = corpus if corpus is not None and path.name in CORPUS_NAMES else _hash_regular(path)
+        if corpus is not None and path.name in CORPUS_NAMES:
+            content = corpus
+        elif task == "pairs" and not is_file(path):
+            content = hashlib.sha256().hexdigest()  # a pair may lack a text, which then counts as empty
+        else:
+            content = _hash_regular(path)
         # digests have a fixed size, so that names and contents cannot run into each other
         digest.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + bytes.fromhex(content))
     return digest.hexdigest()
 
 
 def _hash_regular(path: Path) -> str:
-    """Return the hash of a file; a text that a pair lacks counts as empty."""
-    if not path.exists():
-        return hashlib.sha256().hexdigest()
     with open_regular(path) as file:
         return hash_stream(file)
 

@@ -91,3 +91,12 @@ def test_a_format_whose_converter_is_missing_names_the_extra(tmp_path: Path, mon
     assert refuse(tmp_path) == [
         "the package pypdf is not installed; install the extra: pip install 'pan_scdg[documents]'"
     ]
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "undefined", "unicode_escape", "zip", "no-such"])
+def test_a_declared_encoding_that_no_page_has_is_ignored(charset: str, tmp_path: Path) -> None:
+    page = f"<meta charset='{charset}'><p>K".encode() + b"\xe4se, B\xfccher und vieles mehr"
+    (tmp_path / "a.html").write_bytes(page)
+    (document,) = read_documents(tmp_path, Notices()).values()
+    assert document.text == "Käse, Bücher und vieles mehr"
+    assert document.warnings == ("read as Windows-1252, for it is not UTF-8",)
