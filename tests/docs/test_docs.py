@@ -225,7 +225,7 @@ def list_figures() -> Iterator[str]:
 def test_a_figure_of_the_readme_is_in_a_record(figure: str) -> None:
     shown = list_numbers(figure)
     assert shown
-    names = ("verdicts", "passages", "readme-figures", "retrieval-match")
+    names = ("verdicts", "passages", "readme-figures", "retrieval-match", "essays")
     lines = [
         line for name in names for line in (ROOT / f"benchmarks/results/{name}.md").read_text("utf-8").splitlines()
     ]

@@ -1,4 +1,4 @@
-"""``check`` of the example essays: every true pair above every false one, and the passages of its page in a browser."""
+"""``check`` of the example essays: its decisions, and the passages of its page in a browser."""
 
 import contextlib
 import csv
@@ -38,25 +38,27 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
         return Checked(folder, list(csv.DictReader(file)), printed.getvalue())
 
 
-def read_truth() -> dict[tuple[str, str], str]:
+def read_truth(reused: str) -> set[tuple[str, str]]:
     with (ESSAYS / "truth.csv").open(newline="") as file:
-        return {(row["suspicious"], row["source"]): row["how"] for row in csv.DictReader(file)}
+        rows = [row for row in csv.DictReader(file) if row["reused"] == reused]
+    return {(row["suspicious"], row["source"]) for row in rows}
 
 
 def test_the_truth_names_files_that_exist() -> None:
-    truth = read_truth()
-    assert len(truth) == 5
-    assert all((ESSAYS / "suspicious" / a).is_file() and (ESSAYS / "sources" / b).is_file() for a, b in truth)
-    assert len(list((ESSAYS / "suspicious").iterdir())) == 12
+    reused, honest = read_truth("yes"), read_truth("no")
+    assert (len(reused), len(honest)) == (12, 10)
+    assert all((ESSAYS / "suspicious" / a).is_file() and (ESSAYS / "sources" / b).is_file() for a, b in reused | honest)
 
 
 @pytest.mark.long
-def test_every_true_pair_is_above_every_false_one(checked: Checked) -> None:
-    truth = read_truth()
-    assert {(row["suspicious"], row["source"]) for row in checked.rows[: len(truth)]} == set(truth)
-    decisions = {(row["suspicious"], row["source"]): row["judgement"] for row in checked.rows}
-    assert [decisions[pair] for pair, how in truth.items() if how != "summarised"] == ["likely"] * 4
-    assert [decision for pair, decision in decisions.items() if pair not in truth] == ["no sign"] * 91
+def test_decisions_of_the_essays(checked: Checked) -> None:
+    """As ``benchmarks/results/essays.md`` has them: no reuse is missed, and three honest essays are called likely."""
+    pairs = {(row["suspicious"], row["source"]): row["judgement"] for row in checked.rows}
+    likely = {pair for pair, decision in pairs.items() if decision == "likely"}
+    unclear = {pair for pair, decision in pairs.items() if decision == "unclear"}
+    assert likely | unclear > read_truth("yes")
+    assert {pair[0] for pair in likely - read_truth("yes")} == {"quinn.txt", "rosa.txt", "samir.txt"}
+    assert {pair[0] for pair in unclear} == {"vera.txt", "zoe.txt"}
     assert "alice.txt" in checked.printed.splitlines()[2]
 
 
@@ -65,7 +67,7 @@ def test_a_clicked_passage_is_that_of_the_file(page: "Page", checked: Checked) -
     passages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for line in map(json.loads, (checked.folder / "passages.jsonl").read_text(encoding="utf-8").splitlines()):
         passages.setdefault((line["suspicious"], line["source"]), []).append(line)
-    assert set(passages) == set(read_truth())
+    assert set(passages) > read_truth("yes")
     numbers = {(row["suspicious"], row["source"]): row["rank"] for row in checked.rows}
     for (suspicious, source), lines in passages.items():
         open_page(page, checked.folder / "report.html", f"#pair-{numbers[suspicious, source]}")
