@@ -80,9 +80,8 @@ class Devices:
 class Workers(Generic[Task, Result]):
     """Computes tasks in this process."""
 
-    def __init__(self, make_worker: Callable[[], Callable[[Task], Result]]) -> None:
-        self._make_worker = make_worker
-        self._compute: Callable[[Task], Result] | None = None
+    def __init__(self, worker: Callable[[Task], Result]) -> None:
+        self._worker = worker
         self.count = 1
         """Number of processes that compute."""
 
@@ -94,24 +93,15 @@ class Workers(Generic[Task, Result]):
             Interrupted: a process ended again and again, or a machine is lost.
         """
         for task in tasks:
-            yield self.compute(task)
-
-    def compute(self, task: Task) -> Result:
-        """Return the result of one task."""
-        if self._compute is None:
-            self._compute = self._make_worker()
-        return self._compute(task)
+            yield self._worker(task)
 
 
 @contextmanager
-def open_workers(
-    make_worker: Callable[[], Callable[[Task], Result]], devices: Devices
-) -> Iterator[Workers[Task, Result]]:
+def open_workers(worker: Callable[[Task], Result], devices: Devices) -> Iterator[Workers[Task, Result]]:
     """Open what computes tasks; its processes start at the first task, and end with the context.
 
     Args:
-        make_worker: returns the function that computes tasks. It is called once in each process, finds and loads the
-            models there, and must be picklable.
+        worker: computes a task. Each process has its own, which finds and loads the models there: it must be picklable.
         devices: a single one computes in this process.
 
     Raises:
@@ -122,15 +112,15 @@ def open_workers(
         say([f"computing on one of {count} GPUs; to use all: pip install 'pan_scdg[cluster]'"])
         count = 1
     if count == 1:
-        yield Workers(make_worker)
+        yield Workers(worker)
         return
     need_packages("cluster", "ray")
     with ExitStack() as stack:
-        yield _RayWorkers(make_worker, devices, stack)
+        yield _RayWorkers(worker, devices, stack)
 
 
 def open_same_models(kind: type[Any], arguments: tuple[Any, ...], models: dict[str, Any]) -> Any:
-    """Return what makes the workers of a job, opened in another process, perhaps on another machine.
+    """Return the worker of a job, opened in another process, perhaps on another machine.
 
     Args:
         kind: its class.
@@ -151,23 +141,23 @@ class _Actor:
     """The process of a device.
 
     Args:
-        pickled: ``make_worker``, which may import torch and look for models, and so is unpickled by the first task.
+        pickled: the worker, which may import torch and look for models, and so is unpickled by the first task.
         threads: of each product on a CPU.
     """
 
     def __init__(self, pickled: bytes, threads: int) -> None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
         self._pickled = pickled
-        self._workers: Workers[Any, Any] | None = None
+        self._worker: Callable[[Any], Any] | None = None
 
     def list_versions(self) -> dict[str, str]:
         return list_versions()
 
     def compute(self, task: Any) -> Any:
-        if self._workers is None:
-            self._workers = Workers(pickle.loads(self._pickled))
+        if self._worker is None:
+            self._worker = pickle.loads(self._pickled)
         try:
-            return self._workers.compute(task)
+            return self._worker(task)
         except Exception as e:
             if _is_portable(e):
                 raise
@@ -177,8 +167,8 @@ class _Actor:
 class _RayWorkers(Workers[Task, Result]):
     """Computes tasks in actors of Ray, which are on the devices of one or more machines."""
 
-    def __init__(self, make_worker: Callable[[], Callable[[Task], Result]], devices: Devices, stack: ExitStack) -> None:
-        super().__init__(make_worker)
+    def __init__(self, worker: Callable[[Task], Result], devices: Devices, stack: ExitStack) -> None:
+        super().__init__(worker)
         self._devices, self._stack = devices, stack
         self._ray: Any = None
         self._actors: list[Any] = []
@@ -243,7 +233,7 @@ class _RayWorkers(Workers[Task, Result]):
     def _start(self) -> None:
         """Start the actors, and check that all have the same packages."""
         self._ray = self._stack.enter_context(_open_ray(self._devices))
-        pickled = self._ray.cloudpickle.dumps(self._make_worker)
+        pickled = self._ray.cloudpickle.dumps(self._worker)
         names = []
         for node in [node for node in self._ray.nodes() if node["Alive"]]:
             if self._devices.device == "cpu":

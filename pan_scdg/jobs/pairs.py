@@ -163,7 +163,7 @@ def read_pair_texts(pair: DocumentPair) -> TextPair:
 
 def score_pairs(
     checked: CheckedPairs,
-    compute: Callable[[Iterable[Sequence[TextPair]]], Iterator[list[Score | InputError]]],
+    map_batches: Callable[[Iterable[Sequence[TextPair]]], Iterator[list[Score | InputError]]],
     scores: ScoreFile,
     on_error: OnError,
     max_batch: int | None = None,
@@ -183,7 +183,7 @@ def score_pairs(
     ]
     tasks = ([read_pair_texts(pair) for pair in batch] for batch in batches)
     with Progress("scoring pairs", sum(map(len, batches))) as progress:
-        for batch, batch_scores in zip(batches, compute(tasks), strict=True):
+        for batch, batch_scores in zip(batches, map_batches(tasks), strict=True):
             results = dict(zip(batch, batch_scores, strict=True))
             errors = {pair: result for pair, result in results.items() if isinstance(result, InputError)}
             scores.append(_make_line(pair, score) for pair, score in results.items() if isinstance(score, Score))
@@ -250,7 +250,7 @@ def add_passages(
     checked: CheckedPairs,
     profile: Profile,
     method: Method,
-    compute: Callable[[Iterable[PassageTask]], Iterator[FoundPassages]],
+    map_tasks: Callable[[Iterable[PassageTask]], Iterator[FoundPassages]],
     scores: ScoreFile,
     with_gains: bool,
 ) -> list[Decision]:
@@ -274,7 +274,7 @@ def add_passages(
     )
     evidence: dict[DocumentPair, list[Evidence]] = {}
     with Progress("finding passages", len(chosen)) as progress:
-        for decision, located in zip(chosen, compute(tasks), strict=True):
+        for decision, located in zip(chosen, map_tasks(tasks), strict=True):
             evidence[decision.pair] = located.evidence
             progress.update()
     return [_add_evidence(d, evidence[d.pair], checked.lengths[d.pair]) if d.pair in evidence else d for d in decisions]

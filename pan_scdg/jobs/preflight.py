@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from pan_scdg.errors import UserError, escape_controls, get_first_line
-from pan_scdg.jobs.retrieval import RetrievalWorkers
+from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.attention import BACKENDS
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
@@ -148,11 +148,11 @@ class Preflight:
         models: dict[str, FoundModel] = {}
         hashes: dict[str, Any] = {}
         if self._profile.decide is not None and task != "retrieval":
-            worker = PairWorker(self._profile, MethodOptions(self._device, self._folder))
-            models, hashes = worker.list_models(), worker.identify()
+            pair_worker = PairWorker(self._profile, MethodOptions(self._device, self._folder))
+            models, hashes = pair_worker.list_models(), pair_worker.identify()
         if self._profile.retrieval is not None and task != "pairs":
-            workers = RetrievalWorkers(self._profile, self._device, self._folder)
-            models, hashes = models | workers.models, hashes | workers.identify()
+            worker = RetrievalWorker(self._profile, self._device, self._folder)
+            models, hashes = models | worker.models, hashes | worker.identify()
         names = [f"{one.shown} from {one.where} ({hashes[name]['weights'][:12]})" for name, one in models.items()]
         return ", ".join(dict.fromkeys(names)) or "none needed", models
 

@@ -73,8 +73,8 @@ RESERVED = 0.02
 """Share of the time until a deadline that is left for the last tasks and the results."""
 
 
-class RetrievalWorkers:
-    """Makes the function that computes the tasks of source retrieval; each process finds and loads its models.
+class RetrievalWorker:
+    """Computes the tasks of source retrieval; each process finds and loads its models.
 
     Args:
         profile: has a table ``[retrieval]``.
@@ -113,11 +113,8 @@ class RetrievalWorkers:
         """Return what finds the same models in another process."""
         return open_same_models, (type(self), self._arguments, self.identify())
 
-    def __call__(self) -> Callable[[Any], Any]:
-        """Return the function that computes a task: the vectors of texts, or the scores of a source."""
-        return self._compute
-
-    def _compute(self, task: EncodeTask | SourceTask) -> Any:
+    def __call__(self, task: EncodeTask | SourceTask) -> Any:
+        """Return the vectors of texts, or the scores of a source."""
         if isinstance(task, EncodeTask):
             return self.load_encoder().encode(task.texts, task.max_tokens)
         return self._scorer.score(task)
@@ -162,10 +159,10 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     all_queries = read_queries(options.input, notices)
     queries, partial = take_first(tuple(all_queries), options.limit, "queries")
     searches = options.candidates is None
-    workers = RetrievalWorkers(profile, options.device, options.model, options.engine, searches)
+    worker = RetrievalWorker(profile, options.device, options.model, options.engine, searches)
     targets = {}
-    if workers.model is not None:
-        targets = prepare_targets(queries, workers.model, settings, options.input / QUERIES_NAME, notices)
+    if worker.model is not None:
+        targets = prepare_targets(queries, worker.model, settings, options.input / QUERIES_NAME, notices)
     stages = None
     if options.candidates is not None:
         stages = read_candidates(options.candidates, queries, notices, {query.query_id for query in all_queries})
@@ -174,7 +171,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         _check_candidates(stages, corpus, "give a run over this corpus", options.candidates)
         if not any(stage.routes for stage in stages.values()):
             say([f"{options.candidates}: no first stage of this program: the scores of this run are the coarse scores"])
-    models = workers.identify()
+    models = worker.identify()
     manifest = describe_index(settings, corpus, models.get("encoder"))
     if options.index is not None and searches:
         check_index(options.index, manifest)
@@ -190,15 +187,15 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     with open_result(options.output, job, overwrite=options.overwrite, key=CANDIDATE_KEY) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
-        models = workers.models
+        models = worker.models
         about = {"partial": partial and str(partial), "model_names": {name: one.name for name, one in models.items()}}
         say([describe_models(models.values())] if models else [])
-        with open_workers(workers, options.devices) as opened:
+        with open_workers(worker, options.devices) as opened:
             if stages is None:
                 folder = options.index or work.path / INDEX
                 if options.index is None and not (work.path / CANDIDATES).exists():
                     build_indexes(corpus, folder, settings, manifest, opened.map)
-                stages = _search(corpus, queries, workers, work, folder)
+                stages = _search(corpus, queries, worker, work, folder)
             if settings.rerank:
                 score_candidates(
                     corpus, targets, stages, settings, work.scores, opened.map, options.keep_gains, is_late
@@ -207,12 +204,12 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
             about["deadline"] = f"the first {ranks} candidates of each query were scored within {options.deadline:g} h"
             warnings.append(f"warning: {about['deadline']}; the others follow in coarse order")
             settings = settings.model_copy(update={"scored": ranks})
-        files = write_results(work, corpus, queries, stages, workers, settings, options.keep_gains)
+        files = write_results(work, corpus, queries, stages, worker, settings, options.keep_gains)
         if options.report:
             files.append(write_page(work.staged, {**job, **about}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, {**job, **{k: v for k, v in about.items() if k == "deadline"}}))
-        incidents = [] if workers.model is None else workers.model.incidents
+        incidents = [] if worker.model is None else worker.model.incidents
         work.publish(files, **about, incidents=incidents)
     done = "ranked sources" if settings.rerank else "found candidates"
     page = [f"report: {options.output / PAGE}"] if options.report else []
@@ -227,12 +224,12 @@ def _start_clock(hours: float) -> Callable[[], bool]:
 
 
 def _search(
-    corpus: Corpus, queries: Sequence[Query], workers: RetrievalWorkers, work: WorkFolder, index: Path
+    corpus: Corpus, queries: Sequence[Query], worker: RetrievalWorker, work: WorkFolder, index: Path
 ) -> dict[str, FirstStage]:
     """Return the first stage of every query, which the work folder may have already."""
     path = work.path / CANDIDATES
     if not path.exists():
-        stages = find_candidates(queries, index, workers.settings, workers.load_encoder)
+        stages = find_candidates(queries, index, worker.settings, worker.load_encoder)
         _check_candidates(stages, corpus, "build the index again", index)
         write_stages(path.with_suffix(".part"), stages)
         os.replace(path.with_suffix(".part"), path)
@@ -271,7 +268,7 @@ def write_results(
     corpus: Corpus,
     queries: Sequence[Query],
     stages: Mapping[str, FirstStage],
-    workers: RetrievalWorkers,
+    worker: RetrievalWorker,
     settings: RetrievalSettings,
     keep_gains: bool,
 ) -> list[str]:
@@ -287,8 +284,8 @@ def write_results(
         shutil.copyfile(work.path / CANDIDATES, folder / CANDIDATES)
     else:
         write_stages(folder / CANDIDATES, stages)
-    if workers.model is not None and (keep_gains or compares_gains(settings)):
-        locator = make_locator(workers.model)
+    if worker.model is not None and (keep_gains or compares_gains(settings)):
+        locator = make_locator(worker.model)
         offsets = {query.query_id: locator.locate_query(query.text).offsets for query in queries}
         rankings = {query_id: result.ranking for query_id, result in ranked.items()}
         files.append(write_evidence(folder, corpus, queries, rankings, scores, offsets))
@@ -342,10 +339,10 @@ def make_index(profile: Profile, directory: Path, folder: Path, devices: Devices
         UserError: see `build_indexes`; or the profile retrieves nothing, or its encoder is not usable.
     """
     settings = profile.need_retrieval().model_copy(update={"rerank": False})
-    workers = RetrievalWorkers(profile.model_copy(update={"retrieval": settings}), devices.device)
+    worker = RetrievalWorker(profile.model_copy(update={"retrieval": settings}), devices.device)
     corpus = Corpus(directory, Notices())
-    manifest = describe_index(settings, corpus, workers.identify().get("encoder"))
-    with open_workers(workers, devices) as opened:
+    manifest = describe_index(settings, corpus, worker.identify().get("encoder"))
+    with open_workers(worker, devices) as opened:
         build_indexes(corpus, folder, settings, manifest, opened.map)
     parts = [name for name in manifest if name not in ("format", "corpus")]
     return [f"indexed {format_count(len(corpus), 'document')} ({', '.join(parts)}): {folder}"]

@@ -1,6 +1,6 @@
 """What a process does for a job of pairs: score batches, and find the passages of pairs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,11 +67,7 @@ class PairWorker:
         arguments = (self.profile, self.options, self.statistics, self.explains)
         return open_same_models, (PairWorker, arguments, self.identify())
 
-    def __call__(self) -> Callable[[PairTask], Any]:
-        """Return the function that computes a task."""
-        return self.compute
-
-    def compute(self, task: PairTask) -> Any:
+    def __call__(self, task: PairTask) -> Any:
         """Return the scores of a batch, or the passages of a pair."""
         return self.find_passages(task) if isinstance(task, PassageTask) else self.score(task)
 

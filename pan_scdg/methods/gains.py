@@ -122,23 +122,17 @@ class GainMethod:
     def compute_gains(self, pairs: Sequence[TextPair]) -> list[PairGains]:
         """Return the gains of the tokens of each pair; a target alone is computed once for all its sources."""
         plans = [self._plan(pair) for pair in pairs]
-        inputs: list[ScoringInput] = []
-        alone: dict[tuple[str, Mode], int] = {}
-        """First input of each target alone."""
-        for pair, plan in zip(pairs, plans, strict=True):
-            if (pair.target, plan.mode) not in alone:
-                alone[pair.target, plan.mode] = len(inputs)
-                inputs += [passes.unconditional for passes in plan.passes]
-        conditional = len(inputs)  # where the next pair's inputs with its source begin
-        inputs += [passes.conditional for plan in plans for passes in plan.passes]
-        log_probs = self.model.compute_log_probs(inputs)
+        targets = {(pair.target, plan.mode): plan.passes for pair, plan in zip(pairs, plans, strict=True)}
+        inputs = [each.unconditional for passes in targets.values() for each in passes]
+        inputs += [each.conditional for plan in plans for each in plan.passes]
+        log_probs = iter(self.model.compute_log_probs(inputs))
+        unconditional = {key: [next(log_probs) for _ in passes] for key, passes in targets.items()}
         gains = []
         for pair, plan in zip(pairs, plans, strict=True):
-            first, parts = alone[pair.target, plan.mode], []
-            for number in range(first, first + len(plan.passes)):
-                targets = inputs[number].target_ids, inputs[conditional].target_ids
-                parts.append(combine_passes(targets, log_probs[number], log_probs[conditional]))
-                conditional += 1
+            parts = [
+                combine_passes((each.unconditional.target_ids, each.conditional.target_ids), alone, next(log_probs))
+                for each, alone in zip(plan.passes, unconditional[pair.target, plan.mode], strict=True)
+            ]
             gains.append(PairGains(plan.mode, join_segments(parts)))
         return gains
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.retrieval import RetrievalWorkers
+from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.lm.model import ScoringModel
@@ -270,9 +270,9 @@ def test_a_process_with_another_model_takes_no_task(
 ) -> None:
     model = other_weights(tmp_path / "model", 1.0)
     profile = load_profile(str(SMALL))
-    workers = (PairWorker(profile, MethodOptions(model=model)), RetrievalWorkers(profile, "cpu", model))
+    workers = (PairWorker(profile, MethodOptions(model=model)), RetrievalWorker(profile, "cpu", model))
     pickled = [pickle.dumps(one) for one in workers]
-    assert [type(pickle.loads(one)) for one in pickled] == [PairWorker, RetrievalWorkers]
+    assert [type(pickle.loads(one)) for one in pickled] == [PairWorker, RetrievalWorker]
     other_weights(model, 1.2)
     for one in pickled:
         with pytest.raises(UserError, match="another language model, .*; install the same model"):

@@ -89,6 +89,6 @@ def test_settings_that_cannot_work_are_an_error(tiny_folder: Callable[[str], Pat
 def test_one_worker_computes_with_the_model(tiny_folder: Callable[[str], Path]) -> None:
     folder, items = tiny_folder("qwen3"), draw_inputs()
     model = ScoringModel(FP32, "cpu", folder=folder)
-    with open_workers(lambda: ScoringModel(FP32, "cpu", folder=folder).compute_log_probs, Devices()) as one:
+    with open_workers(ScoringModel(FP32, "cpu", folder=folder).compute_log_probs, Devices()) as one:
         for log_probs, item in zip(one.map([item] for item in items), items, strict=True):
             np.testing.assert_array_equal(log_probs[0], model.compute_log_probs([item])[0])
