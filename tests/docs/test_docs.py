@@ -155,11 +155,15 @@ def test_command_is_parsed_to_the_end(command: Command, monkeypatch: pytest.Monk
         module = importlib.import_module("studies.__main__" if words[2] == "studies" else words[2])
         (module.cli if words[2] == "studies" else module.main).main(words[3:], standalone_mode=False)
         assert called
+    elif words[0] == "tira-cli":
+        client = pytest.importorskip("tira.tira_cli", reason="the extra tira is not installed")
+        monkeypatch.setattr("sys.argv", words)
+        assert client.parse_args().executable
     elif words[0] == "pan-scdg":
         cli.main(words[1:], standalone_mode=False)
         assert len(called) == 1
     else:
-        assert words[0] in ("docker", "cp", "sed")
+        assert words[0] in ("docker", "cp", "sed", "pip")
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.name)
