@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from pan_scdg.align.quotations import Part, find_parts, mark_counted
+from pan_scdg.align.quotations import Kind, Part, find_parts, mark_counted
 from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
 from pan_scdg.sentences import find_sentence_spans
 
@@ -112,6 +112,12 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS) -> PreparedText:
     bounds, ends = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (units, spans))
     parts = find_parts(text, words[:, 0])
     return PreparedText(forms, words, bounds, ends, tuple(numbers), places, parts, mark_counted(parts, ends))
+
+
+def find_excluded(text: str) -> list[tuple[int, int, Kind]]:
+    """Return begin, end and kind of the quotations and lists of references that do not count, in order."""
+    words = np.array([match.start() for match in _WORD.finditer(text)], np.int64)
+    return sorted((*span, part.kind) for part in find_parts(text, words) for span in part.excluded.tolist())
 
 
 def count_words(text: str) -> int:

@@ -400,10 +400,12 @@ def make_report(
     left, right = len(material.suspicious), len(material.sources)
     others = "each other" if material.among else format_count(right, "source")
     facts = wording.describe_job(job, None if template is None else template.name)
+    method = job["profile"]["decide"]["method"]
+    suspicious = {text.shown.name: text.shown.exclude_quotations(method) for text in material.suspicious}
     return Report(
         f"{format_count(left, 'text')} compared with {others}",
-        {text.shown.name: text.shown for text in material.suspicious},
-        {text.shown.name: text.shown for text in material.sources},
+        suspicious,
+        suspicious if material.among else {text.shown.name: text.shown for text in material.sources},
         tuple(pairs),
         threshold,
         facts={**facts, "suspicious_texts": left, "sources": right},

@@ -20,6 +20,7 @@ from pan_scdg.records import DocumentPair, Passage, TextFile
 from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.query_page import render_retrieval
 from pan_scdg.report.records import (
+    Excluded,
     Report,
     ReportPair,
     ReportText,
@@ -81,7 +82,8 @@ def make_run_report(folder: Path, job: Mapping[str, Any], directory: Path) -> Re
         for pair in read_pairs(directory, Notices()).pairs
         if (pair.suspicious.doc_id, pair.source.doc_id) in records
     ]
-    suspicious = RunTexts((pair.suspicious for pair in pairs), names)
+    method = job["profile"]["decide"]["method"]
+    suspicious = RunTexts((pair.suspicious for pair in pairs), names, method)
     sources = RunTexts((pair.source for pair in pairs), names)
     decided: list[DecidedPair] = []
     with Progress("reading texts", len(pairs)) as progress:
@@ -111,22 +113,32 @@ class RunTexts(Mapping[str, ReportText]):
     """The texts of one side by the names that are shown; each is read when it is asked for.
 
     The user's own names are shown if no two of the documents have the same.
+
+    Args:
+        files: the documents.
+        names: the user's own by id.
+        method: that decides about these texts; empty for sources.
     """
 
-    def __init__(self, files: Iterable[TextFile], names: Mapping[str, str]) -> None:
+    def __init__(self, files: Iterable[TextFile], names: Mapping[str, str], method: str = "") -> None:
         distinct = {file.doc_id: file for file in files}
         own = {doc_id: names.get(doc_id, doc_id) for doc_id in distinct}
         self.shown = own if len(set(own.values())) == len(own) else {doc_id: doc_id for doc_id in own}
         """The name of each document by its id."""
         self._files = {self.shown[doc_id]: file for doc_id, file in distinct.items()}
+        self._method = method
         self._words: dict[str, int] = {}
+        self._excluded: dict[str, tuple[Excluded, ...]] = {}
 
     def __getitem__(self, name: str) -> ReportText:
         """Return a text; one that cannot be read is empty, with the reason as a warning."""
         try:
-            return ReportText(name, read_text(self._files[name]))
+            text = ReportText(name, read_text(self._files[name]))
         except UserError as e:
             return ReportText(name, "", (e.what,))
+        if name not in self._excluded:
+            self._excluded[name] = text.exclude_quotations(self._method).excluded
+        return text._replace(excluded=self._excluded[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._files)
@@ -209,7 +221,7 @@ def make_pair_report(
     target, source = names
     return Report(
         f"{target} and {source}",
-        {target: ReportText(target, texts[0])},
+        {target: ReportText(target, texts[0]).exclude_quotations(record["method"])},
         {source: ReportText(source, texts[1])},
         (replace(pair, passages=tuple(passages), gains=gains),),
         record["threshold"],

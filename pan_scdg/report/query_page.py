@@ -230,7 +230,8 @@ def render_queries(
         max_bytes: in UTF-8.
     """
     shown, left_out = _choose_queries(queries, documents, max_bytes - PAGE_BYTES)
-    mark_texts(passage for view in shown for passage in view.passages)
+    texts = [text for view in shown for text in (view.text, *view.documents.values())]
+    mark_texts((passage for view in shown for passage in view.passages), texts)
     return render_page(
         "queries.html.j2",
         (*SHARED_SCRIPTS, "query.js"),

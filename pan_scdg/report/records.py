@@ -2,12 +2,14 @@
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pan_scdg.align.passages import Evidence
+from pan_scdg.align.quotations import Kind
+from pan_scdg.align.units import find_excluded
 from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.records import Passage
 
@@ -16,8 +18,19 @@ PairDecision = Literal["likely", "unclear", "no sign"]
 DECISION_ORDER: dict[PairDecision, int] = {"likely": 0, "unclear": 1, "no sign": 2}
 UNCLEAR_MARGIN = 0.1
 """An alignment score at most this far below the threshold is unclear: benchmarks/results/check.md."""
+QUOTED: dict[Kind, str] = {"quotation": "in a quotation", "references": "in a list of references"}
+"""Why a stretch of a text is compared and does not count."""
 UNCLEAR_SHARE = 0.1
 """A gain that at most this share of the calibration's negatives reaches is unclear."""
+
+
+class Excluded(NamedTuple):
+    """A part of a text that does not count, in characters, such as the question that all were given."""
+
+    begin: int
+    end: int
+    reason: str
+    """Such as "shared by 6 of 30 texts"."""
 
 
 class ReportText(NamedTuple):
@@ -27,6 +40,19 @@ class ReportText(NamedTuple):
     """As shown; unique among the suspicious texts and among the sources."""
     text: str
     warnings: tuple[str, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+    """In order and without overlap."""
+
+    def exclude_quotations(self, method: str) -> "ReportText":
+        """Return the text with its quotations and lists of references excluded if the method leaves them out."""
+        if method != "alignment":
+            return self
+        parts = [
+            Excluded(*span, QUOTED[kind])
+            for begin, end, kind in find_excluded(blank_out(self.text, self.excluded))
+            for span in subtract_spans(begin, end, self.excluded)
+        ]
+        return self._replace(excluded=tuple(sorted([*self.excluded, *parts])))
 
 
 class TokenGains(NamedTuple):
@@ -72,6 +98,28 @@ class Report:
     """The file next to the page that lists all pairs; empty if no such file is written."""
     passages_file: str = ""
     """The same for passages."""
+
+
+def subtract_spans(begin: int, end: int, excluded: Iterable[Excluded]) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a stretch outside of others, which are in order and without overlap."""
+    for first, last, _ in excluded:
+        if first >= end:
+            break
+        if begin < first:
+            yield begin, first
+        begin = max(begin, last)
+    if begin < end:
+        yield begin, end
+
+
+def blank_out(text: str, excluded: Iterable[Excluded]) -> str:
+    """Return a text with blanks for what was not compared; no offset changes."""
+    parts, last = [], 0
+    for begin, end, reason in excluded:
+        if reason not in QUOTED.values():
+            parts += [text[last:begin], " " * (end - begin)]
+            last = end
+    return "".join([*parts, text[last:]])
 
 
 def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: tuple[int, int]) -> ReportPair:

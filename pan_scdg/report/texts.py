@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.report.records import TokenGains
+from pan_scdg.report.records import Excluded, TokenGains, blank_out, subtract_spans
 from pan_scdg.sentences import find_sentence_spans
 
 _CHANGED = re.compile("[\0\ud800-\udfff]")
@@ -20,6 +20,8 @@ SPACE_CUT_CHARACTERS = 4_000
 """A block without a line break is cut at the next space after this many characters, or at twice as many."""
 BLOCK_BYTES = 80
 """Most bytes of a block's markup and of the marks in it."""
+EXCLUDED_BYTES = 250
+"""Most bytes of the markup of an excluded stretch, and of the mark that it may cut in two."""
 LEVEL_EDGES: dict[str, tuple[float, ...]] = {
     "token": (-1.5, -0.5, 0.5, 1, 2, 3, 5),
     "sentence": (-0.5, -0.15, 0.15, 0.4, 0.8, 1.4, 2.2),
@@ -44,11 +46,15 @@ class Piece(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A passage in a text, and the anchor of its row in the page."""
+    """A passage or an excluded stretch of a text."""
 
     begin: int
     end: int
     anchor: str
+    """Of the passage's row in the page; empty for an excluded stretch."""
+    counts: bool = True
+    reason: str = ""
+    """Why an excluded stretch does not count."""
 
 
 class TextView:
@@ -59,10 +65,19 @@ class TextView:
         name: as it is shown.
         text: the text itself.
         warnings: about the text.
+        excluded: what does not count, in order and without overlap.
     """
 
-    def __init__(self, number: int, name: str, text: str, warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        text: str,
+        warnings: tuple[str, ...] = (),
+        excluded: tuple[Excluded, ...] = (),
+    ) -> None:
         self.number, self.name, self.text, self.warnings = number, clean_text(name), clean_text(text), warnings
+        self.excluded = excluded
         self.to_units = make_offset_map(self.text)
         self.blocks = split_blocks(self.text)
         self.marks: list[Mark] = []
@@ -76,12 +91,25 @@ class TextView:
 
     def measure(self) -> int:
         """Return the size of the text on the page in bytes, rounded up."""
-        return measure_text(self.text) + BLOCK_BYTES * len(self.blocks)
+        return measure_text(self.text) + BLOCK_BYTES * len(self.blocks) + EXCLUDED_BYTES * len(self.excluded)
+
+    @cached_property
+    def compared(self) -> str:
+        """Return the text with blanks for what was not compared."""
+        return blank_out(self.text, self.excluded)
 
     def mark(self, marks: list[Mark]) -> None:
-        """Mark passages; where some overlap, the first one owns the characters."""
-        self.marks = marks
-        self.stretches = assign_owners(len(self.text), [(begin, end) for begin, end, _ in marks])
+        """Mark passages and what is excluded from those that count; of passages, the first one owns its characters."""
+        counted = [
+            mark._replace(begin=begin, end=end)
+            for mark in marks
+            if mark.counts
+            for begin, end in subtract_spans(mark.begin, mark.end, self.excluded)
+        ]
+        others = [mark for mark in marks if not mark.counts]
+        excluded = [Mark(begin, end, "", False, reason) for begin, end, reason in self.excluded]
+        self.marks = [*counted, *others, *excluded]
+        self.stretches = assign_owners(len(self.text), [mark[:2] for mark in self.marks])
 
     def cut(self) -> Iterator[Iterator[Piece]]:
         """Yield the pieces of each block."""

@@ -20,7 +20,7 @@ from pan_scdg.report.charts import (
     make_matrix,
     map_passages,
 )
-from pan_scdg.report.records import Report, ReportPair
+from pan_scdg.report.records import Excluded, Report, ReportPair
 from pan_scdg.report.texts import NEUTRAL_LEVEL, Mark, Piece, Span, Stretch, TextView, cut_block, measure_text
 from pan_scdg.report.wording import describe_passage
 
@@ -51,8 +51,8 @@ class Row:
 
     @cached_property
     def words(self) -> list[int]:
-        """Return the numbers of words of the passages in the suspicious text."""
-        return [count_words(self.left.text[p.begin : p.end]) for p in self.pair.passages]
+        """Return the numbers of words of the passages in the suspicious text that were compared."""
+        return [count_words(self.left.compared[p.begin : p.end]) for p in self.pair.passages]
 
     @property
     def share(self) -> float:
@@ -103,9 +103,9 @@ class PassageView:
         return self.number if self.rank is None else self.rank
 
     @property
-    def colour(self) -> int:
-        """Return the colour of its marks, 0 to 7."""
-        return (self.label - 1) % 8
+    def style(self) -> str:
+        """Return the class of its marks: one colour for passages, one for each source, grey for what does not count."""
+        return f"c{0 if self.rank is None else (self.rank - 1) % 8}" if self.passage.counts else "out"
 
     @property
     def left(self) -> Side:
@@ -159,7 +159,7 @@ def arrange_page(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> Page:
     with_gains = _choose_gains(chosen, left + kept)
     texts = tuple(dict.fromkeys(text for row in chosen for text in (row.left, row.right)))
     details = {row.number: _make_detail(row, row.number in with_gains) for row in chosen}
-    mark_texts(passage for detail in details.values() for passage in detail.passages)
+    mark_texts((passage for detail in details.values() for passage in detail.passages), texts)
     scores = [pair.score for pair in report.pairs if pair.score is not None]
     signs = [(row.left, row.right, row.number) for row in rows if row.pair.decision != "no sign"]
     return Page(rows, details, texts, make_histogram(scores, report.threshold), make_matrix(signs))
@@ -167,13 +167,13 @@ def arrange_page(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> Page:
 
 def _list_rows(report: Report) -> Iterator[Row]:
     """Yield the pairs of the table; a text that is both suspicious and a source is one text."""
-    views: dict[tuple[str, str], TextView] = {}
+    views: dict[tuple[str, str, tuple[Excluded, ...]], TextView] = {}
     for number, pair in enumerate(report.pairs[:MAX_ROWS], 1):
         sides = report.suspicious[pair.suspicious], report.sources[pair.source]
-        for name, text, warnings in sides:
-            if (name, text) not in views:
-                views[name, text] = TextView(len(views) + 1, name, text, warnings)
-        left, right = (views[name, text] for name, text, _ in sides)
+        for name, text, warnings, excluded in sides:
+            if (name, text, excluded) not in views:
+                views[name, text, excluded] = TextView(len(views) + 1, name, text, warnings, excluded)
+        left, right = (views[side.name, side.text, side.excluded] for side in sides)
         yield Row(number, pair, left, right)
 
 
@@ -220,13 +220,13 @@ def _choose_gains(rows: Iterable[Row], space: int) -> set[int]:
     return chosen
 
 
-def mark_texts(rows: Iterable[PassageView]) -> None:
+def mark_texts(rows: Iterable[PassageView], texts: Iterable[TextView]) -> None:
     """Mark passages in their two texts; where some overlap, the first row is on top."""
-    marks: dict[TextView, list[Mark]] = {}
+    marks: dict[TextView, list[Mark]] = {text: [] for text in texts}
     for row in rows:
         p = row.passage
-        marks.setdefault(row.left_text, []).append(Mark(p.begin, p.end, row.anchor))
-        marks.setdefault(row.right_text, []).append(Mark(p.begin2, p.end2, row.anchor))
+        marks[row.left_text].append(Mark(p.begin, p.end, row.anchor, p.counts))
+        marks[row.right_text].append(Mark(p.begin2, p.end2, row.anchor, p.counts))
     for text, own_marks in marks.items():
         text.mark(own_marks)
 
@@ -243,6 +243,7 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
     data: dict[str, Any] = {
         "texts": [left.number, right.number],
         "passages": [list_places(passage, left, right) for passage in pair.passages],
+        "uncounted": [i for i, passage in enumerate(pair.passages, 1) if not passage.counts],
     }
     return Detail(
         row,

@@ -13,7 +13,7 @@ import pytest
 from pan_scdg.align.passages import Evidence
 from pan_scdg.records import Passage
 from pan_scdg.report.html import render_report, save_page
-from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, TokenGains
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page as BrowserPage
@@ -72,6 +72,28 @@ def make_small_report() -> Report:
     suspicious = {first: ReportText(first, LEFT), "carl.txt": ReportText("carl.txt", "Another text. " * 9, ("short",))}
     sources = {second: ReportText(second, RIGHT), first: ReportText(first, LEFT)}
     return Report(f"Essays {HOSTILE}", suspicious, sources, pairs, 0.5, {"profile": HOSTILE, "seed": 7}, (HOSTILE,))
+
+
+QUESTION, QUOTATION = f"Why does the tide turn? {HOSTILE}", '"It turns because of the moon."'
+GIVEN = f"The tide turns twice a day. {QUESTION} Nobody knows why. She wrote: {QUOTATION} That is all.\n\nThe end."
+
+
+def make_report_of_given_text() -> Report:
+    """Return a pair whose first passage contains the question that all were given, and whose second is a quotation."""
+    first, last = GIVEN.index("The tide"), GIVEN.index(" She wrote")
+    passages = (
+        Evidence(Passage(first, last, 0, 30), 0.8, 1.0),
+        Evidence(Passage(*find_place(GIVEN, QUOTATION), 30, 20), 1.0, 1.0, within="quotation", counts=False),
+    )
+    begin, length = find_place(GIVEN, QUESTION)
+    text = ReportText("dora", GIVEN * 3, (), (Excluded(begin, begin + length, "in the template"),))
+    return Report(
+        "Given",
+        {"dora": text.exclude_quotations("alignment")},
+        {"book": ReportText("book", RIGHT)},
+        (ReportPair("dora", "book", 0.9, "likely", passages),),
+        0.5,
+    )
 
 
 def save_report(report: Report, path: Path) -> Path:

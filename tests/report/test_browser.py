@@ -11,13 +11,16 @@ from pan_scdg.align.passages import Evidence
 from pan_scdg.records import Passage
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from tests.report.samples import (
+    GIVEN,
     HOSTILE,
     IN_SIGHT,
     LEFT,
     MARKED,
     PASSAGES,
+    QUOTATION,
     RIGHT,
     list_violations,
+    make_report_of_given_text,
     make_small_report,
     open_page,
     read_pane,
@@ -67,6 +70,18 @@ def test_hostile_names_and_texts_are_shown_as_text(page: "Page", hostile_file: P
         assert page.evaluate(MARKED, [0, i]) == LEFT[p.begin : p.end]
         assert page.evaluate(MARKED, [1, i]) == RIGHT[p.begin2 : p.end2].replace("\0", "\ufffd")
     assert page.locator("img, b").count() == 0
+
+
+def test_what_does_not_count_is_grey(page: "Page", tmp_path: Path) -> None:
+    open_page(page, save_report(make_report_of_given_text(), tmp_path / "report.html"), "#pair-1")
+    assert page.evaluate(MARKED, [0, 1]) == "The tide turns twice a day.  Nobody knows why."
+    assert page.evaluate(MARKED, [0, 2]) == QUOTATION
+    colours = [
+        page.locator(f'.pane[data-side="0"] {part}').first.evaluate("e => getComputedStyle(e).backgroundColor")
+        for part in ("span.out", "mark.out", "mark.c0")
+    ]
+    assert colours[0] == colours[1] != colours[2]
+    assert read_pane(page, 0) == GIVEN * 3
 
 
 def test_the_wheel_moves_the_pane_under_the_mouse_alone(page: "Page", example_file: Path) -> None:

@@ -32,7 +32,17 @@ from pan_scdg.report.texts import (
     split_blocks,
 )
 from pan_scdg.report.wording import describe_passage
-from tests.report.samples import HOSTILE, LEFT, PASSAGES, RIGHT, Page, make_small_report
+from tests.report.samples import (
+    GIVEN,
+    HOSTILE,
+    LEFT,
+    PASSAGES,
+    QUOTATION,
+    RIGHT,
+    Page,
+    make_report_of_given_text,
+    make_small_report,
+)
 
 TEXTS = st.text(st.sampled_from("ab \n\r\t🙂\0\ud800"), max_size=60)
 
@@ -101,6 +111,17 @@ def test_every_text_is_in_the_page_once_and_its_passages_are_marked() -> None:
     assert marks[1] == {f"#pair-1-{i}": text for i, text in enumerate(expected, 1)}
     assert '<span class="g1"' in page.source
     assert f'<span class="g{NEUTRAL_LEVEL}"' not in page.source
+
+
+def test_what_does_not_count_is_grey_and_no_passage() -> None:
+    page = Page(render_report(make_report_of_given_text()))
+    own, rest = "The tide turns twice a day. ", " Nobody knows why."
+    assert page.marks["text-1"][:3] == [("#pair-1-1", own), ("#pair-1-1", rest), ("#pair-1-2", QUOTATION)]
+    grey = [(tag, attrs.get("title")) for tag, attrs in page.tags if attrs.get("class") == "out" and "title" in attrs]
+    assert grey == [("span", "in the template"), *[("span", "in a quotation")] * 2]
+    assert page.texts["text-1"] == GIVEN * 3
+    assert page.read_sentence("pair-1-1").startswith("All 9 words")
+    assert page.details[1]["uncounted"] == [2]
 
 
 def test_offsets_for_the_script_are_those_of_a_browser() -> None:

@@ -13,8 +13,15 @@ class Pane {
     article.removeAttribute("id");
     element.replaceChildren(...article.children);
     let at = 0;
+    this.out = []; // what does not count: begin, end and reason
     this.blocks = findAll(".text > p", element).map((p) => {
       const block = { p, begin: at, text: p.textContent, ranges: [] };
+      let begin = at;
+      for (const node of p.childNodes) {
+        const end = begin + node.textContent.length;
+        if (node.matches?.("span.out")) this.out.push({ begin, end, reason: node.title });
+        begin = end;
+      }
       block.end = at += block.text.length;
       return block;
     });
@@ -23,8 +30,9 @@ class Pane {
 
   /** Fill every block with its text and the marks of the passages that are not left out. */
   mark(excluded) {
-    this.cuts = cutPassages(this.passages, excluded);
-    this.labelled = new Set();
+    this.cuts = cutPassages(this.passages, excluded, this.out);
+    this.firsts = new Map(); // the first cut of each passage
+    for (const cut of this.cuts) for (const n of cut.numbers) if (!this.firsts.has(n)) this.firsts.set(n, cut.begin);
     for (const block of this.blocks) this.fill(block, []);
   }
 
@@ -61,9 +69,10 @@ class Pane {
   }
 
   makeMark(cut, begin, content) {
-    const mark = document.createElement("mark"), link = document.createElement("a");
     const [number] = cut.numbers;
-    mark.className = `c${opened.findColour(number)}`;
+    if (!number) return makeOut(cut.reason, content);
+    const mark = document.createElement("mark"), link = document.createElement("a");
+    mark.className = opened.findStyle(number);
     mark.dataset.numbers = cut.numbers.join(" ");
     link.href = `#${opened.section.id}-${number}`;
     link.dataset.number = number;
@@ -71,7 +80,7 @@ class Pane {
     link.append(...content);
     mark.append(link);
     mark.classList.toggle("chosen", cut.numbers.includes(this.chosen));
-    const starting = cut.numbers.filter((n) => this.passages[n - 1][0] === begin);
+    const starting = cut.numbers.filter((n) => this.firsts.get(n) === begin);
     const labels = new Set(starting.map((n) => opened.findLabel(n)));
     if (labels.size) mark.dataset.label = [...labels].join(" ");
     else link.tabIndex = -1; // one stop of the Tab key a passage
@@ -129,15 +138,26 @@ class Pane {
   }
 }
 
-/** Cut overlapping passages into stretches without overlap, each with the numbers of its passages. */
-function cutPassages(passages, excluded) {
+function makeOut(reason, content) {
+  const span = document.createElement("span");
+  span.className = "out";
+  span.title = reason;
+  span.append(...content);
+  return span;
+}
+
+/** Cut passages and what does not count into stretches without overlap, each with the numbers of its passages. */
+function cutPassages(passages, excluded, out) {
   const shown = passages.map(([begin, end], i) => ({ begin, end, number: i + 1 }));
   const kept = shown.filter(({ begin, end, number }) => begin < end && !excluded.has(number));
-  const places = [...new Set(kept.flatMap(({ begin, end }) => [begin, end]))].sort((a, b) => a - b);
+  const places = [...new Set([...kept, ...out].flatMap(({ begin, end }) => [begin, end]))].sort((a, b) => a - b);
   const cuts = [];
   for (let i = 0; i + 1 < places.length; i++) {
-    const numbers = kept.filter(({ begin, end }) => begin <= places[i] && end > places[i]).map((p) => p.number);
-    if (numbers.length) cuts.push({ begin: places[i], end: places[i + 1], numbers });
+    const isHere = ({ begin, end }) => begin <= places[i] && end > places[i];
+    const left = out.find(isHere);
+    const here = kept.filter(isHere).map((p) => p.number).filter((n) => !left || opened.uncounted.has(n));
+    const numbers = here.sort((a, b) => opened.uncounted.has(a) - opened.uncounted.has(b));
+    if (numbers.length || left) cuts.push({ begin: places[i], end: places[i + 1], numbers, reason: left?.reason });
   }
   return cuts;
 }

@@ -39,8 +39,8 @@ class QueryReader extends Reader {
   }
 
   /** Colours and labels are those of sources. */
-  findColour(number) {
-    return (this.findLabel(number) - 1) % 8;
+  findStyle(number) {
+    return `c${(this.findLabel(number) - 1) % 8}`;
   }
 
   findLabel(number) {

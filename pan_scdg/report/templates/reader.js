@@ -9,6 +9,7 @@ class Reader {
     this.data = JSON.parse(find("script.data", section)?.textContent ?? '{"texts":[],"passages":[]}');
     this.chosen = 0;
     this.excluded = new Set();
+    this.uncounted = new Set(this.data.uncounted);
     this.panes = [];
     this.gains = null;
   }
@@ -40,8 +41,8 @@ class Reader {
     return new Pane(element, this.data.texts[side], spans);
   }
 
-  findColour(number) {
-    return (number - 1) % 8;
+  findStyle(number) {
+    return this.uncounted.has(number) ? "out" : "c0";
   }
 
   findLabel(number) {
