@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pan_scdg.align.passages import Evidence
+    from pan_scdg.bundled import find_example
     from pan_scdg.errors import UserError
     from pan_scdg.profile import Profile, load_profile
     from pan_scdg.records import Passage
@@ -28,6 +29,7 @@ _MODULES = {
     "Scorer": "pan_scdg.scorer",
     "Token": "pan_scdg.scorer",
     "UserError": "pan_scdg.errors",
+    "find_example": "pan_scdg.bundled",
     "load_profile": "pan_scdg.profile",
 }
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Token",
     "UserError",
     "__version__",
+    "find_example",
     "load_profile",
 ]
 

@@ -19,6 +19,18 @@ def find_bundled(name: str) -> Path:
     return INSIDE / name if INSIDE.is_dir() else PACKAGE.parent / name
 
 
+def find_example(name: str) -> Path:
+    """Return the folder of an example: ``"essays"``, ``"pan25-pairs"`` or ``"pan26-retrieval"``.
+
+    Raises:
+        UserError: there is no example of this name.
+    """
+    folder = find_bundled("examples") / name
+    if not folder.is_dir():
+        raise UserError(f"no example is named {name!r}", "use essays, pan25-pairs or pan26-retrieval")
+    return folder
+
+
 def is_installed() -> bool:
     """Return True in an installed wheel, whose folders may be read-only."""
     return INSIDE.is_dir()

@@ -112,6 +112,9 @@ def test_importing_the_package_loads_neither_torch_nor_numpy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
     assert all(getattr(pan_scdg, name) for name in pan_scdg.__all__)
+    assert (pan_scdg.find_example("essays") / "truth.csv").is_file()
+    with pytest.raises(UserError, match="use essays"):
+        pan_scdg.find_example("nothing")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = pan_scdg.nothing
 
