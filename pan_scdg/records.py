@@ -3,12 +3,17 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from pan_scdg.normal_form import compose, restore_spans
+
 
 class Document(NamedTuple):
     """A document of a corpus, a candidate source."""
 
     doc_id: str
     text: str
+    """In the Unicode form NFC."""
+    original: str | None = None
+    """The text in the file if it is in another form: results count its characters."""
 
 
 class Query(NamedTuple):
@@ -16,6 +21,9 @@ class Query(NamedTuple):
 
     query_id: str
     text: str
+    """In the Unicode form NFC."""
+    original: str | None = None
+    """The text in the file if it is in another form: results count its characters."""
 
 
 class TextFile(NamedTuple):
@@ -40,15 +48,6 @@ class DocumentPair(NamedTuple):
     """First line of ``pairs`` that names the pair, counted from 1; 0 if no such file does."""
 
 
-class TextPair(NamedTuple):
-    """The texts of a pair to be scored, with the ids of its documents."""
-
-    target_id: str
-    source_id: str
-    target: str
-    source: str
-
-
 class Passage(NamedTuple):
     """A reused passage of a known pair, in characters of the suspicious document (``this``) and of the source."""
 
@@ -58,6 +57,37 @@ class Passage(NamedTuple):
     source_length: int
     obfuscation: str = ""
     """``simple``, ``medium``, ``hard``, ...; empty if the truth does not name it."""
+
+
+class TextPair(NamedTuple):
+    """The texts of a pair to be scored, with the ids of its documents."""
+
+    target_id: str
+    source_id: str
+    target: str
+    """In the Unicode form NFC, as the source is."""
+    source: str
+    original_target: str | None = None
+    """The target in the file if it is in another form: results count its characters."""
+    original_source: str | None = None
+
+    @classmethod
+    def compose(cls, target_id: str, source_id: str, target: str, source: str) -> "TextPair":
+        """Return the pair of two texts in any form."""
+        (target, original_target), (source, original_source) = compose(target), compose(source)
+        return cls(target_id, source_id, target, source, original_target, original_source)
+
+    @property
+    def originals(self) -> tuple[str, str]:
+        """Return target and source as they are in the files."""
+        return self.original_target or self.target, self.original_source or self.source
+
+    def restore(self, passage: Passage) -> Passage:
+        """Return a passage in characters of the files."""
+        this, other = passage.this_offset, passage.source_offset
+        ((begin, end),) = restore_spans(self.original_target, (this, this + passage.this_length)).tolist()
+        ((begin2, end2),) = restore_spans(self.original_source, (other, other + passage.source_length)).tolist()
+        return Passage(begin, end - begin, begin2, end2 - begin2, passage.obfuscation)
 
 
 class Span(NamedTuple):

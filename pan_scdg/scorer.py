@@ -300,7 +300,7 @@ class Scorer:
             passages,
             tuple(warnings),
             record,
-            (pair.target, pair.source),
+            pair.originals,
             self._facts,
         )
 
@@ -330,7 +330,7 @@ def _check_method(profile: Profile) -> None:
 def _list_tokens(method: GainMethod, pair: TextPair, computed: PairGains) -> Iterator[Token]:
     """Yield the tokens of a target with their places and numbers."""
     gains = computed.gains
-    offsets = method.locate_tokens(pair.target, computed.mode).tolist()
+    offsets = method.locate_tokens(pair, computed.mode).tolist()
     numbers = zip(gains.unconditional.tolist(), gains.conditional.tolist(), gains.gains.tolist())
     for token_id, (start, end), values in zip(gains.token_ids.tolist(), offsets, numbers, strict=True):
         yield Token(token_id, method.model.tokenizer.decode([token_id]), start, end, *values)
@@ -353,7 +353,7 @@ def _describe_gains(method: GainMethod, pair: TextPair, computed: PairGains, exp
 def _make_pair(target: str, source: str, number: str) -> TextPair:
     for name, text in ((TARGET, target), (SOURCE, source)):
         _check_text(text, f"{name} of pair{number}" if number else name)
-    return TextPair(f"{TARGET}{number}", f"{SOURCE}{number}", target, source)
+    return TextPair.compose(f"{TARGET}{number}", f"{SOURCE}{number}", target, source)
 
 
 def _check_text(text: object, name: str) -> None:

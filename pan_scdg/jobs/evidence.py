@@ -11,9 +11,10 @@ from pan_scdg.align.passages import Evidence, find_counterparts
 from pan_scdg.align.units import prepare_text
 from pan_scdg.jobs.rerank import FinalRanking
 from pan_scdg.jobs.result import ScoreFile
+from pan_scdg.normal_form import restore_spans
 from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.progress import Progress
-from pan_scdg.records import Query
+from pan_scdg.records import Document, Query
 from pan_scdg.scdg.attribution import attribute_passages
 from pan_scdg.scdg.sequences import Offsets
 
@@ -70,7 +71,7 @@ def _attribute(query: Query, ranking: FinalRanking, scores: ScoreFile, offsets: 
 
 def _locate(corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, list[dict[str, Any]]]) -> None:
     """Add to each line the place in its source and the similarity of both sides; few texts are in memory at a time."""
-    texts = {query.query_id: query.text for query in queries}
+    by_id = {query.query_id: query for query in queries}
     by_source: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for query_id, rows in lines.items():
         for row in rows:
@@ -78,20 +79,22 @@ def _locate(corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, list[d
     with Progress("locating passages", len(by_source)) as progress:
         for document in corpus.select(by_source):
             for query_id, rows in by_source[document.doc_id].items():
-                spans = [(row["begin"], row["end"]) for row in rows]
-                counterparts = find_counterparts(texts[query_id], document.text, spans, UNIT_WORDS)
-                for row, evidence in zip(rows, counterparts, strict=True):
-                    row.update(_describe_place(evidence))
+                query, spans = by_id[query_id], [(row["begin"], row["end"]) for row in rows]
+                counterparts = find_counterparts(query.text, document.text, spans, UNIT_WORDS)
+                restored = restore_spans(query.original, spans).tolist()
+                for row, (begin, end), evidence in zip(rows, restored, counterparts, strict=True):
+                    row.update(begin=begin, end=end, **_describe_place(evidence, document))
             progress.update()
 
 
-def _describe_place(evidence: Evidence | None) -> dict[str, int | float | None]:
+def _describe_place(evidence: Evidence | None, document: Document) -> dict[str, int | float | None]:
     """Return the place in the source and the similarity of both sides."""
     if evidence is None:
         return {"begin2": None, "end2": None, "similarity": 0.0, "verbatim": 0.0}
+    ((begin, end),) = restore_spans(document.original, (evidence.begin2, evidence.end2)).tolist()
     return {
-        "begin2": evidence.begin2,
-        "end2": evidence.end2,
+        "begin2": begin,
+        "end2": end,
         "similarity": round(evidence.similarity, DECIMALS),
         "verbatim": round(evidence.verbatim, DECIMALS),
     }

@@ -24,6 +24,7 @@ from pan_scdg.logs import say
 from pan_scdg.methods import Method, MethodOptions, Score
 from pan_scdg.methods.bm25 import Statistics, count_statistics
 from pan_scdg.models.find import describe_models
+from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
@@ -135,7 +136,8 @@ def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices,
             try:
                 texts = read_pair_texts(pair)
                 method.check(texts)
-                checked.lengths[pair] = len(texts.target), len(texts.source)
+                target, source = texts.originals
+                checked.lengths[pair] = len(target), len(source)
             except UserError as e:
                 where = pair.suspicious.path if e.where == pair.suspicious.doc_id else e.where
                 checked.errors[pair] = UserError(e.what, e.remedy, where, e.line)
@@ -158,7 +160,7 @@ def _stop_on_errors(checked: CheckedPairs, on_error: OnError) -> None:
 def read_pair_texts(pair: DocumentPair) -> TextPair:
     """Read the texts of a pair."""
     target, source = pair.suspicious, pair.source
-    return TextPair(target.doc_id, source.doc_id, read_text(target), read_text(source))
+    return TextPair.compose(target.doc_id, source.doc_id, read_text(target), read_text(source))
 
 
 def score_pairs(
@@ -281,9 +283,9 @@ def add_passages(
 
 
 def _add_method_passages(decision: Decision, method: Method) -> Decision:
-    passages = method.find_passages(read_pair_texts(decision.pair))
-    if passages:
-        return decision._replace(passages=passages)
+    texts = read_pair_texts(decision.pair)
+    if passages := method.find_passages(texts):
+        return decision._replace(passages=tuple(map(texts.restore, passages)))
     return _add_warning(decision, UNDETECTED)
 
 
@@ -362,7 +364,7 @@ def count_sources(profile: Profile, pairs: Sequence[DocumentPair]) -> Statistics
 
         def read_sources() -> Iterator[str]:
             for source in sources.values():
-                yield read_text(source)
+                yield compose(read_text(source)).text
                 progress.update()
 
         return count_statistics(read_sources())

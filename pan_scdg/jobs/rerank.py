@@ -20,6 +20,7 @@ from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.lm.model import ScoringModel
+from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import Profile, RetrievalSettings
@@ -372,12 +373,13 @@ def rank_texts(
         raise UserError(f"profile {profile.name} ranks by the first stage alone", "use the command `run`")
     settings = settings.model_copy(update={"scored": None})
     notices = Notices(strict=True, remedy="shorten the query, or use a profile with a larger context")
+    query = compose(query).text
     target = prepare_targets([Query("query", query)], model, settings, Path("query"), notices)["query"]
     scorer = CandidateScorer(settings, model, encoder)
     (alone,) = scorer.score(SourceTask(None, (target,)))
     lines: dict[str, dict[str, Any]] = {}
     for doc_id, text in documents.items():
-        (score,) = scorer.score(SourceTask(text, (target,)))
+        (score,) = scorer.score(SourceTask(compose(text).text, (target,)))
         lines[doc_id] = make_line(target, alone.log_probs, score, settings, keep_gains=False)
     ids = list(documents)
     gains = aggregate_gains(ids, lines.__getitem__, settings)

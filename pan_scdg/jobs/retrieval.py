@@ -42,6 +42,7 @@ from pan_scdg.models.devices import choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.find import FoundModel, describe_models, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.normal_form import restore_spans
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.runs import format_run, open_gzip_text
@@ -290,7 +291,8 @@ def write_results(
         rankings = {query_id: result.ranking for query_id, result in ranked.items()}
         files.append(write_evidence(folder, corpus, queries, rankings, scores, offsets))
         if keep_gains:
-            _write_gains(folder / GAINS, scores, offsets)
+            restored = {query.query_id: restore_spans(query.original, offsets[query.query_id]) for query in queries}
+            _write_gains(folder / GAINS, scores, restored)
             files.append(GAINS)
     return files
 

@@ -15,6 +15,7 @@ from pan_scdg.methods.alignment import open_locator
 from pan_scdg.methods.bm25 import Statistics
 from pan_scdg.methods.gains import GainMethod, measure_passages
 from pan_scdg.models.find import FoundModel
+from pan_scdg.normal_form import restore_spans
 from pan_scdg.profile import Profile
 from pan_scdg.records import TextPair
 
@@ -85,11 +86,16 @@ class PairWorker:
         pair = task.pair
         passages = self.locator.locate(pair.target, pair.source, positive=task.positive, values=task.values)
         if not task.with_gains:
-            return FoundPassages(passages, [])
+            return FoundPassages([one._replace(passage=pair.restore(one.passage)) for one in passages], [])
         tokens = self.token_locator
         measured = measure_passages(self.model, tokens, pair, [evidence.passage for evidence in passages])
-        gains = {span: gain for one in measured for span, gain in zip(one.spans, one.gains) if span[0] < span[1]}
-        evidence = [one._replace(gain=gain.mean) for one, gain in zip(passages, measured, strict=True)]
+        spans = restore_spans(pair.original_target, [span for one in measured for span in one.spans]).tolist()
+        values = (gain for one in measured for gain in one.gains)
+        gains = {(begin, end): gain for (begin, end), gain in zip(spans, values, strict=True) if begin < end}
+        evidence = [
+            one._replace(passage=pair.restore(one.passage), gain=gain.mean)
+            for one, gain in zip(passages, measured, strict=True)
+        ]
         return FoundPassages(evidence, sorted(gains.items()))
 
     @cached_property

@@ -10,6 +10,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import MethodOptions, Score, check_target, cover_both
+from pan_scdg.normal_form import restore_spans
 from pan_scdg.profile import GainSettings, Profile
 from pan_scdg.records import Passage, TextPair
 from pan_scdg.scdg.aggregation import list_stored
@@ -154,12 +155,12 @@ class GainMethod:
             warnings.append(EMPTY_SOURCE)
         if not self._keep_gains:
             return Score(values, tuple(warnings))
-        offsets = self.locate_tokens(pair.target, mode)
+        offsets = self.locate_tokens(pair, mode)
         return Score(values, tuple(warnings), gains=gains.gains, offsets=offsets)
 
-    def locate_tokens(self, target: str, mode: Mode) -> Offsets:
-        """Return the characters of the scored tokens of a target, ``[n, 2]``."""
-        return self._locator.locate(target, mode == "segments").offsets
+    def locate_tokens(self, pair: TextPair, mode: Mode) -> Offsets:
+        """Return the characters of the scored tokens of a target in its file, ``[n, 2]``."""
+        return restore_spans(pair.original_target, self._locator.locate(pair.target, mode == "segments").offsets)
 
     @cached_property
     def _locator(self) -> TokenLocator:

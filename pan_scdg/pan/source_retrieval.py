@@ -7,6 +7,7 @@ from typing import Any
 
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
+from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import MIN_ITEMS
 from pan_scdg.pan.untrusted import STREAM_BYTES, check_id, is_file, parse_json_object, stream_columns, stream_lines
@@ -87,7 +88,7 @@ def stream_corpus(directory: Path, notices: Notices) -> Iterator[Document]:
     seen: dict[bytes, tuple[bytes, int]] = {}
     for number, record in _read_records(path, notices):
         doc_id = _parse_id(record, ("docno", "docid", "doc_id"), path, number)
-        document = Document(doc_id, _parse_text(record, ("text", "default_text"), path, number, notices))
+        document = Document(doc_id, *compose(_parse_text(record, ("text", "default_text"), path, number, notices)))
         digest = _hash_text(document.text)
         first, line = seen.setdefault(_hash_text(document.doc_id), (digest, number))
         if first != digest:
@@ -118,7 +119,7 @@ def read_queries(directory: Path, notices: Notices) -> list[Query]:
             raise UserError(f"the query {query_id!r} is empty", "give it a text or remove it", path, number)
         if query_id in queries:
             raise UserError(f"the query {query_id!r} occurs twice", "keep one of them", path, number)
-        queries[query_id] = Query(query_id, text)
+        queries[query_id] = Query(query_id, *compose(text))
     if not queries:
         raise UserError("the file has no queries", "add queries", path)
     if len(queries) < MIN_ITEMS:

@@ -158,7 +158,7 @@ def _list_report_queries(folder: Path, queries: Sequence[Query]) -> Iterator[Rep
         passages[line["query"]].append(explained)
     gains = _read_query_gains(folder / "gains.jsonl.gz", passages)
     routes = {line["query"]: line["routes"] for line in read_lines(folder / "candidates.jsonl.gz")}
-    texts = {query.query_id: query.text for query in queries}
+    texts = {query.query_id: query.original or query.text for query in queries}
     for query_id, lines in groupby(read_lines(folder / "scores.jsonl.gz"), key=lambda line: str(line["query"])):
         explaining = {passage.rank for passage in passages[query_id]}
         kept = [line for line in lines if line["rank"] <= MAX_SOURCES or line["rank"] in explaining]
@@ -205,7 +205,7 @@ def read_sources(
     last_first: list[tuple[int, str]] = []
     size = 0
     for document in corpus.select(order):
-        texts[document.doc_id] = document.text
+        texts[document.doc_id] = document.original or document.text
         heappush(last_first, (-order[document.doc_id], document.doc_id))
         size += len(document.text)
         while size > max_characters:

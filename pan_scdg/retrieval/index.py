@@ -20,7 +20,7 @@ from pan_scdg.retrieval import bm25_fts5, bm25_impact, bm25_terrier
 from pan_scdg.retrieval.bm25 import LexicalIndex
 from pan_scdg.retrieval.dense import EncodeTask, Float32s, Kind, build_vectors
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the files of an index change their meaning."""
 MANIFEST = "manifest.json"
 BM25_ENGINES: dict[str, tuple[Callable[..., None], Callable[[Path], LexicalIndex]]] = {

@@ -1,0 +1,32 @@
+"""Texts in another Unicode form: places in the composed text, as places in the text of the file."""
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pan_scdg.normal_form import compose, restore_spans
+from pan_scdg.records import Passage, TextPair
+
+LETTERS = st.text(st.sampled_from("ab \né ̣̂\u1112\u1161\u11abकि़Å\u212bｶﾞ🧑\u200d\r"), max_size=12)
+
+
+@given(original=LETTERS)
+def test_what_a_span_covers_is_the_same_text(original: str) -> None:
+    text = compose(original)
+    assert (text.text, text.original is None) == (unicodedata.normalize("NFC", original), text.text == original)
+    spans = [(begin, end) for begin in range(len(text.text) + 1) for end in range(begin, len(text.text) + 1)]
+    for (begin, end), (first, last) in zip(spans, restore_spans(text.original, spans).tolist(), strict=True):
+        assert 0 <= first <= last <= len(original)
+        assert (first == last) == (begin == end)
+        assert text.text[begin:end] in unicodedata.normalize("NFC", original[first:last])
+    assert spans[-1] == (len(text.text),) * 2
+    assert restore_spans(text.original, (0, len(text.text))).tolist() == [[0, len(original) if text.text else 0]]
+
+
+def test_a_passage_has_the_characters_of_both_files() -> None:
+    pair = TextPair.compose("t", "s", unicodedata.normalize("NFD", "Déjà lu, déjà vu"), "déjà vu")
+    assert (pair.target, pair.source, pair.original_source) == ("Déjà lu, déjà vu", "déjà vu", None)
+    this, length, source, source_length, _ = pair.restore(Passage(9, 7, 0, 7))
+    target = pair.originals[0][this : this + length]
+    assert (unicodedata.normalize("NFC", target), len(target), source, source_length) == ("déjà vu", 9, 0, 7)
