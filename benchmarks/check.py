@@ -129,8 +129,8 @@ def main(data: Path, out: Path, suspicious: int, sources: int) -> None:
     """Write the essays, check them, and print the figures."""
     truth = write_essays(data, out, suspicious, sources)
     used = run_check(out)
-    with (out / "result" / "report.csv").open(newline="", encoding="utf-8") as file:
-        judged = {(row["suspicious"], row["source"]): row["judgement"] for row in csv.DictReader(file)}
+    with (out / "result" / "report.csv").open(newline="", encoding="utf-8-sig") as file:
+        judged = {(row["suspicious"], row["source"]): row["decision"] for row in csv.DictReader(file)}
     decisions: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     for i, j, kind in truth:
         decisions[kind][judged.pop((f"{i:04}.txt", f"{j:04}.txt"), "not listed")] += 1

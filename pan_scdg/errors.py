@@ -1,5 +1,6 @@
 """Exceptions whose text is meant for the user; each is one line on stderr."""
 
+import unicodedata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,12 @@ def need_packages(extra: str, *packages: str) -> None:
 
 def escape_controls(text: str) -> str:
     """Return ``text`` with control characters escaped, so that names of files cannot forge lines or colours."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    # no-break spaces are not printable, and harmless
+    return " " if unicodedata.category(character) == "Zs" else character.encode("unicode_escape").decode("ascii")
 
 
 def get_first_line(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Format plain-text tables: ASCII, aligned columns."""
+"""Format plain-text tables: aligned columns."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def format_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -
     """
     if not columns:
         raise ValueError("a table needs a column")
-    head = [_make_ascii(name) for name in columns]
+    head = [escape_controls(name) for name in columns]
     lines = [head, *([format_cell(row.get(name)) for name in columns] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     right = [_are_numbers([row.get(name) for row in rows]) for name in columns]
@@ -49,7 +49,7 @@ def format_cell(value: object) -> str:
     if isinstance(value, Real):
         # Adding zero turns -0.0 into 0.0: a table has no negative zero.
         return MISSING if math.isnan(value) else f"{round(float(value), 4) + 0.0:.4f}"
-    return MISSING if value is None else _make_ascii(str(value))
+    return MISSING if value is None else escape_controls(str(value))
 
 
 def _are_numbers(values: Sequence[object]) -> bool:
@@ -61,7 +61,3 @@ def _are_numbers(values: Sequence[object]) -> bool:
 def _align(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     cells = (c.rjust(width) if r else c.ljust(width) for c, width, r in zip(line, widths, right))
     return "  ".join(cells).rstrip()
-
-
-def _make_ascii(text: str) -> str:
-    return escape_controls(text).encode("ascii", "backslashreplace").decode("ascii")

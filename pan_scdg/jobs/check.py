@@ -46,9 +46,9 @@ from pan_scdg.report.records import (
     make_report_pair,
     rank_pair,
 )
-from pan_scdg.report.table import format_best, format_csv, format_passages
+from pan_scdg.report.table import ENCODING, format_best, format_pairs, format_passages, format_texts
 
-TABLE_FILE, PASSAGES_FILE = "report.csv", "passages.jsonl"
+PAIRS_FILE, TEXTS_FILE, PASSAGES_FILE = "report.csv", "texts.csv", "passages.jsonl"
 TEXTS_FOLDER = "texts"
 MAX_PAIRS = 10_000
 """Up to this number all pairs are scored; from more, a first stage leaves out those that cannot be reuse."""
@@ -138,7 +138,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
             work.publish(write_files(work.staged, material, report))
     if not lines:
         lines = [f"already complete: {options.output}"]
-    table = format_best((options.output / TABLE_FILE).read_text(encoding="utf-8"))
+    table = format_best(*((options.output / name).read_text(ENCODING) for name in (TEXTS_FILE, PAIRS_FILE)))
     return table, [*notices.list_warnings(), *lines, f"report: {options.output / PAGE}"]
 
 
@@ -414,7 +414,7 @@ def make_report(
         among=material.among,
         not_listed=left_out,
         not_read=notices.left_out,
-        table_file=TABLE_FILE,
+        table_file=PAIRS_FILE,
         passages_file=PASSAGES_FILE,
     )
 
@@ -427,11 +427,12 @@ def write_files(folder: Path, material: Material, report: Report) -> list[str]:
     """
     extracted = ((side, text.shown) for side, text in material.list_texts() if text.extracted)
     names = [_keep_text(folder, side, text.name, text.text) for side, text in extracted]
-    (folder / TABLE_FILE).write_text(format_csv(report), encoding="utf-8", newline="")
+    for name, table in ((TEXTS_FILE, format_texts(report)), (PAIRS_FILE, format_pairs(report))):
+        (folder / name).write_text(table, encoding=ENCODING, newline="")
     with open(folder / PASSAGES_FILE, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(format_passages(report))
     save_page(render_report(report), folder / PAGE)
-    return [*names, PASSAGES_FILE, TABLE_FILE, PAGE]
+    return [*names, PASSAGES_FILE, TEXTS_FILE, PAIRS_FILE, PAGE]
 
 
 def _keep_text(folder: Path, side: str, name: str, text: str) -> str:

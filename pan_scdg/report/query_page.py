@@ -22,7 +22,7 @@ from pan_scdg.report.view import (
     PAGE_BYTES,
     TOKEN_BYTES,
     PassageView,
-    list_places,
+    locate_passage,
     mark_texts,
     measure_passage,
 )
@@ -115,7 +115,7 @@ class QueryView:
         """Return the script's data: numbers of texts, and passages with both places, text and rank of the source."""
         numbers = {doc_id: i for i, doc_id in enumerate(self.documents, 1)}
         passages = [
-            [*list_places(passage, self.text, self.documents[document]), numbers[document], rank]
+            [*locate_passage(passage, self.text, self.documents[document]), numbers[document], rank]
             for passage, document, rank, _ in self.query.passages
         ]
         texts = [text.number for text in (self.text, *self.documents.values())]

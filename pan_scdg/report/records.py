@@ -73,6 +73,8 @@ class ReportPair:
     passages: tuple[Evidence, ...] = ()
     warnings: tuple[str, ...] = ()
     gains: TokenGains | None = None
+    too_short: tuple[str, ...] = ()
+    """Names of the texts that are too short for a decision; the pair is unclear for no other reason."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,12 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
     warnings = [w for w in record.get("warnings", ()) if not w.startswith("unclear:")]  # said below for both texts
     # a short target whose alignment decides is a copy
     is_short = min(words) < MIN_WORDS and not (record.get("method") == "alignment" and record["decision"])
-    for name, number in zip(names, words):
-        if record["score"] is not None and is_short and number < MIN_WORDS:  # without a score, a warning says why
-            warnings.append(f"{name} has {number} words, fewer than {MIN_WORDS}: too short to tell")
+    numbers = dict(zip(names, words)) if is_short else {}
+    too_short = {name: number for name, number in numbers.items() if number < MIN_WORDS}
+    if record["score"] is not None:  # without a score, a warning says why
+        warnings += [
+            f"{name} has {n} words, fewer than {MIN_WORDS}: too short to tell" for name, n in too_short.items()
+        ]
     decision: PairDecision = "no sign"
     if record["score"] is None or record["threshold"] is None or is_short:
         decision = "unclear"
@@ -144,7 +149,7 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
     elif is_near(record):
         decision = "unclear"
         warnings.append("the score is just below the threshold")
-    return ReportPair(*names, record["score"], decision, warnings=tuple(warnings))
+    return ReportPair(*names, record["score"], decision, warnings=tuple(warnings), too_short=tuple(too_short))
 
 
 def is_near(record: Mapping[str, Any]) -> bool:

@@ -1,9 +1,9 @@
-"""The pairs and passages of a report for other programs, and the best pairs for a terminal."""
+"""The texts, pairs and passages of a report for other programs, and the best of them for a terminal."""
 
 import csv
 import io
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,32 +11,71 @@ from pan_scdg.align.passages import Evidence
 from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.detections import format_decision
+from pan_scdg.report.ranking import RankedPair, RankedText, is_next, measure_points, measure_text_share, rank_texts
 from pan_scdg.report.records import Report, ReportPair
+from pan_scdg.report.wording import LOOK_NEXT, format_share
 from pan_scdg.sentences import find_sentence_spans
 
-COLUMNS = ("rank", "judgement", "score", "threshold", "suspicious", "source", "passages", "covered", "verbatim")
+PAIR_COLUMNS = (
+    "rank",
+    "decision",
+    "points",
+    "score",
+    "threshold",
+    "suspicious",
+    "source",
+    "passages",
+    "share",
+    "verbatim",
+    "warnings",
+)
+TEXT_COLUMNS = ("rank", "text", "decision", "points", "score", "share", "sources")
 NOT_READ = "not read"
 MAX_ROWS_SHOWN = 20
+MAX_NEXT_SHOWN = 3
 MAX_NAME_CHARACTERS = 40
 """Longest name in the table of a terminal; of a longer one the end is shown."""
+SEPARATOR = "; "
+"""Between the sources of a text, and between warnings."""
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+ENCODING = "utf-8-sig"
+"""Spreadsheets take a file without this mark for one in an older encoding."""
 
 
-def format_csv(report: Report) -> str:
+def format_pairs(report: Report) -> str:
     """Return the pairs as CSV (RFC 4180), best first, then the files that could not be read.
 
     A text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
+    rows: list[tuple[object, ...]] = []
+    for rank, pair in enumerate(report.pairs, 1):
+        points = measure_points(pair.score, report.threshold)
+        names = pair.suspicious, pair.source
+        share = measure_text_share(report.suspicious, pair.suspicious, [RankedPair(rank, pair, False)])
+        shares = format_share(share), format_share(measure_verbatim(pair))
+        scores = points, pair.score, report.threshold
+        rows.append((rank, pair.decision, *scores, *names, len(pair.passages), *shares, SEPARATOR.join(pair.warnings)))
+    rows += [("", NOT_READ, "", "", "", name, "", "", "", "", reason) for name, reason in report.not_read.items()]
+    return _format_csv(PAIR_COLUMNS, rows)
+
+
+def format_texts(report: Report) -> str:
+    """Return the suspicious texts as CSV, best first, each with its sources."""
+    return _format_csv(
+        TEXT_COLUMNS, ((rank, *_describe_text(report, text)) for rank, text in enumerate(rank_texts(report), 1))
+    )
+
+
+def _describe_text(report: Report, text: RankedText) -> tuple[object, ...]:
+    points, sources = measure_points(text.score, report.threshold), SEPARATOR.join(one.source for one in text.signs)
+    return text.name, text.decision, points, text.score, format_share(text.share), sources
+
+
+def _format_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\r\n")
-    writer.writerow([*COLUMNS, "warnings"])
-    for rank, pair in enumerate(report.pairs, 1):
-        shares = measure_passages(pair, len(report.suspicious[pair.suspicious].text))
-        names = pair.suspicious, pair.source
-        row = (rank, pair.decision, pair.score, report.threshold, *names, len(pair.passages), *shares)
-        writer.writerow([*map(_format_field, row), escape_formula(escape_controls("; ".join(pair.warnings)))])
-    for name, reason in report.not_read.items():
-        writer.writerow(map(_format_field, ("", NOT_READ, "", "", name, "", "", "", "", reason)))
+    writer.writerow(columns)
+    writer.writerows(map(_format_field, row) for row in rows)
     return file.getvalue()
 
 
@@ -51,39 +90,49 @@ def escape_formula(text: str) -> str:
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA_STARTS) else text
 
 
-def format_best(table: str) -> str:
-    """Return the best pairs of a CSV table that are likely or unclear, for a terminal; empty without such pairs."""
-    rows: list[dict[str, object]] = []
-    for fields in csv.DictReader(io.StringIO(table)):
-        if fields["judgement"] not in ("no sign", NOT_READ):
-            row: dict[str, object] = {**fields}
-            row |= {name: int(fields[name]) for name in ("rank", "passages")}
-            row |= {name: _shorten(fields[name]) for name in ("suspicious", "source")}
-            row["score"] = f"{float(fields['score']):.3f}" if fields["score"] else None
-            row |= {name: f"{100 * float(fields[name]):.0f} %" for name in ("covered", "verbatim")}
-            rows.append(row)
-    return format_table(rows[:MAX_ROWS_SHOWN], [name for name in COLUMNS if name != "threshold"]) if rows else ""
+def measure_verbatim(pair: ReportPair) -> float:
+    """Return the share of the passages that count that is copied word for word, 0 to 1."""
+    counted = [passage for passage in pair.passages if passage.counts]
+    total = sum(passage.end - passage.begin for passage in counted)
+    return sum(passage.verbatim * (passage.end - passage.begin) for passage in counted) / max(1, total)
+
+
+def format_best(texts: str, pairs: str) -> str:
+    """Return what a terminal shows of both CSV files: texts and pairs with a sign of reuse, and what to read next."""
+    text_rows, pair_rows = (list(csv.DictReader(io.StringIO(table))) for table in (texts, pairs))
+    tables = [_tabulate(text_rows, TEXT_COLUMNS[1:]), _tabulate(pair_rows, PAIR_COLUMNS[:-1])]
+    following = [f"{_format_next(pair_rows)}\n"] if any(map(_is_next, pair_rows)) else []
+    return "\n".join([table for table in tables if table] + following)
+
+
+def _tabulate(rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> str:
+    """Return the table of the rows with a sign of reuse; empty without such rows."""
+    shown = [_shorten_row(row) for row in rows if row["decision"] not in ("no sign", NOT_READ)]
+    left_out = {"threshold", "points" if any(row["points"] is None for row in shown) else "score"}
+    return format_table(shown[:MAX_ROWS_SHOWN], [name for name in columns if name not in left_out]) if shown else ""
+
+
+def _shorten_row(row: Mapping[str, str]) -> dict[str, object]:
+    shown: dict[str, object] = {name: _shorten(value) for name, value in row.items()}
+    numbers = {name: int(row[name]) if row[name] else None for name in ("rank", "points", "passages") if name in row}
+    return {**shown, **numbers, "score": f"{float(row['score']):.3f}" if row["score"] else None}
+
+
+def _is_next(row: Mapping[str, str]) -> bool:
+    return is_next(row["decision"], int(row["points"]) if row["points"] else None)
+
+
+def _format_next(rows: Iterable[Mapping[str, str]]) -> str:
+    """Return the line about the best pairs without a sign of reuse."""
+    names = [
+        f"{_shorten(row['suspicious'])} and {_shorten(row['source'])} ({row['points']})"
+        for row in filter(_is_next, rows)
+    ]
+    return f"{LOOK_NEXT}: {', '.join(names[:MAX_NEXT_SHOWN])}"
 
 
 def _shorten(name: str) -> str:
     return name if len(name) <= MAX_NAME_CHARACTERS else f"...{name[3 - MAX_NAME_CHARACTERS :]}"
-
-
-def measure_passages(pair: ReportPair, length: int) -> tuple[float, float]:
-    """Return the share of a text that passages cover, and the share of these that is verbatim, each from 0 to 1.
-
-    Args:
-        pair: the pair.
-        length: of its suspicious text in characters.
-    """
-    # those of texts compared with each other may overlap on this side
-    covered = end = 0
-    for passage in sorted(pair.passages, key=lambda passage: passage.begin):
-        covered += max(0, passage.end - max(end, passage.begin))
-        end = max(end, passage.end)
-    total = sum(passage.end - passage.begin for passage in pair.passages)
-    verbatim = sum(passage.verbatim * (passage.end - passage.begin) for passage in pair.passages)
-    return covered / max(1, length), verbatim / max(1, total)
 
 
 def format_passages(report: Report) -> Iterator[str]:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.units import count_words
 from pan_scdg.report.charts import (
@@ -20,6 +18,7 @@ from pan_scdg.report.charts import (
     make_matrix,
     map_passages,
 )
+from pan_scdg.report.ranking import list_places, measure_share
 from pan_scdg.report.records import Excluded, Report, ReportPair
 from pan_scdg.report.texts import NEUTRAL_LEVEL, Mark, Piece, Span, Stretch, TextView, cut_block, measure_text
 from pan_scdg.report.wording import describe_passage
@@ -56,11 +55,8 @@ class Row:
 
     @property
     def share(self) -> float:
-        """Return the share of the suspicious text's characters inside passages."""
-        inside = np.zeros(len(self.left.text), bool)
-        for passage in self.pair.passages:
-            inside[passage.begin : passage.end] = True
-        return int(inside.sum()) / max(1, len(self.left.text))
+        """Return the share of the suspicious text's characters inside passages that count."""
+        return measure_share(list_places(self.pair, self.left.excluded), len(self.left.text))
 
     @property
     def lengths(self) -> str:
@@ -242,7 +238,7 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
     )
     data: dict[str, Any] = {
         "texts": [left.number, right.number],
-        "passages": [list_places(passage, left, right) for passage in pair.passages],
+        "passages": [locate_passage(passage, left, right) for passage in pair.passages],
         "uncounted": [i for i, passage in enumerate(pair.passages, 1) if not passage.counts],
     }
     return Detail(
@@ -255,7 +251,7 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
     )
 
 
-def list_places(passage: Evidence, left: TextView, right: TextView) -> list[int]:
+def locate_passage(passage: Evidence, left: TextView, right: TextView) -> list[int]:
     """Return begin and end of a passage in both texts, in UTF-16 units."""
     return [*map(left.to_units, (passage.begin, passage.end)), *map(right.to_units, (passage.begin2, passage.end2))]
 

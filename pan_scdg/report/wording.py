@@ -7,6 +7,7 @@ from typing import Any
 from pan_scdg import __version__
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.quotations import MAX_QUOTATION_WORDS
+from pan_scdg.report.ranking import has_points, measure_points
 from pan_scdg.report.records import PairDecision, Report
 
 DECISION_SYMBOLS: dict[PairDecision, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
@@ -17,6 +18,8 @@ DECISION_MEANINGS: dict[PairDecision, str] = {
     "no sign": "No sign of reuse was found, which is no proof of independence: summaries and free rewording are often "
     "missed.",
 }
+POINTS = "50 is the threshold, not a probability"
+LOOK_NEXT = "Look at these next, since reworded text often scores just below the threshold"
 CAUTION = "No sign is no proof of independence, and a likely pair is no proof of misconduct: read the passages."
 
 
@@ -48,8 +51,19 @@ def explain_decisions(threshold: float | None) -> str:
     """Return the explanation of the words for decisions, for a terminal."""
     if threshold is None:
         return "No decision: the threshold was calibrated for another model."
-    least = f"a score of at least {threshold:.3f}"
+    least = f"at least 50 points ({POINTS})" if has_points(threshold) else f"a score of at least {threshold:.3f}"
     return f"Likely: {least}; unclear: just below it, a short text, or passages that many share."
+
+
+def format_score(score: float | None, threshold: float | None) -> str:
+    """Return a score for people: points if there are any, else the score itself."""
+    points = measure_points(score, threshold)
+    return "–" if score is None else f"{score:.3f}" if points is None else str(points)
+
+
+def format_share(share: float) -> str:
+    """Return a share, 0 to 1, in percent; halves are rounded up, as the script of the page does."""
+    return f"{int(100 * share + 0.5)} %"
 
 
 def describe_passage(passage: Evidence, words: int) -> str:

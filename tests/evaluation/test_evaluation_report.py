@@ -33,7 +33,7 @@ def test_table():
         (None, "-"),
         (False, "no"),
         (np.bool_(True), "yes"),
-        ("Zürich\x1b", "Z\\xfcrich\\x1b"),
+        ("Zürich\x1b", "Zürich\\x1b"),
     ],
 )
 def test_cells(value, text):
@@ -48,7 +48,7 @@ def test_no_rows_and_no_columns():
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from("ab"), st.one_of(st.text(), st.floats(), st.integers())), max_size=4))
-def test_any_table_is_ascii_with_one_line_a_row(rows):
+def test_any_table_is_printable_with_one_line_a_row(rows):
     text = format_table(rows, ["a", "b"])
-    assert text.isascii()
+    assert text.replace("\n", "").isprintable()
     assert len(text.split("\n")) == len(rows) + 3

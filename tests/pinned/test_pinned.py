@@ -61,9 +61,9 @@ def read_decisions(folder: Path) -> Rows:
         for line in _read_lines(folder / "decisions.jsonl")
     ]
     if (folder / "report.csv").exists():  # of check
-        with (folder / "report.csv").open(encoding="utf-8", newline="") as file:
+        with (folder / "report.csv").open(encoding="utf-8-sig", newline="") as file:
             table = list(csv.DictReader(file))
-        rows = [[r["suspicious"], r["source"], float(r["score"]), r["judgement"] == "likely", False] for r in table]
+        rows = [[r["suspicious"], r["source"], float(r["score"]), r["decision"] == "likely", False] for r in table]
     return sorted(rows, key=lambda row: row[:2])
 
 

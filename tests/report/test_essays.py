@@ -34,7 +34,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     places = [str(ESSAYS / side) for side in ("suspicious", "sources")]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         assert run_command(["check", *places, "--output", str(folder), "--device", "cpu"]) == 0
-    with (folder / "report.csv").open(newline="") as file:
+    with (folder / "report.csv").open(encoding="utf-8-sig", newline="") as file:
         return Checked(folder, list(csv.DictReader(file)), printed.getvalue())
 
 
@@ -53,7 +53,7 @@ def test_the_truth_names_files_that_exist() -> None:
 @pytest.mark.long
 def test_decisions_of_the_essays(checked: Checked) -> None:
     """As ``benchmarks/results/essays.md`` has them: no reuse is missed, and three honest essays are called likely."""
-    pairs = {(row["suspicious"], row["source"]): row["judgement"] for row in checked.rows}
+    pairs = {(row["suspicious"], row["source"]): row["decision"] for row in checked.rows}
     likely = {pair for pair, decision in pairs.items() if decision == "likely"}
     unclear = {pair for pair, decision in pairs.items() if decision == "unclear"}
     assert likely | unclear > read_truth("yes")

@@ -1,0 +1,132 @@
+"""The suspicious texts of a report, each with its sources, and the pairs to look at next."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pan_scdg.report.records import (
+    DECISION_ORDER,
+    Excluded,
+    PairDecision,
+    Report,
+    ReportPair,
+    ReportText,
+    subtract_spans,
+)
+
+MAX_NEXT_PAIRS = 5
+MIN_NEXT_POINTS = 25
+"""Least points of a pair to look at next: half of those at the threshold."""
+
+
+class RankedPair(NamedTuple):
+    """A pair, seen from one of its texts."""
+
+    number: int
+    """Rank of the pair, from 1."""
+    pair: ReportPair
+    swapped: bool
+    """The text is on the side of the source: texts were compared with each other."""
+
+    @property
+    def source(self) -> str:
+        """Return the name of the other text."""
+        return self.pair.suspicious if self.swapped else self.pair.source
+
+
+class RankedText(NamedTuple):
+    """A suspicious text with the decision and the score of its best pair."""
+
+    name: str
+    decision: PairDecision
+    score: float | None
+    share: float
+    """Share of the text in passages that count, of all its pairs with a sign of reuse, 0 to 1."""
+    best: int | None
+    """Number of the pair that decides; None if none of its pairs is listed."""
+    signs: tuple[RankedPair, ...]
+    """Its pairs that are likely or unclear, best first, but for those that are only too short to tell."""
+
+
+def rank_texts(report: Report) -> list[RankedText]:
+    """Return every suspicious text, best first."""
+    pairs: dict[str, list[RankedPair]] = {name: [] for name in report.suspicious}
+    for number, pair in enumerate(report.pairs, 1):
+        pairs[pair.suspicious].append(RankedPair(number, pair, False))
+        if report.among and pair.source in pairs:
+            pairs[pair.source].append(RankedPair(number, pair, True))
+    texts = [_rank_text(report, name, own) for name, own in pairs.items()]
+    return sorted(texts, key=lambda t: (DECISION_ORDER[t.decision], t.best is None, t.best or 0, t.name))
+
+
+def _rank_text(report: Report, name: str, pairs: list[RankedPair]) -> RankedText:
+    signs = tuple(one for one in pairs if one.pair.decision != "no sign" and not one.pair.too_short)
+    share = measure_text_share(report.suspicious, name, signs)
+    # a text that is too short is unclear itself, and says nothing about the other one
+    decisive = [one for one in pairs if not one.pair.too_short or name in one.pair.too_short]
+    if not decisive:
+        return RankedText(name, "no sign", None, share, None, signs)
+    best, number = decisive[0].pair, decisive[0].number
+    return RankedText(name, best.decision, best.score, share, number, signs)
+
+
+def measure_text_share(texts: Mapping[str, ReportText], name: str, pairs: Iterable[RankedPair]) -> float:
+    """Return the share of a text in passages of its pairs that count, 0 to 1; one without passages is not read."""
+    with_passages = [one for one in pairs if one.pair.passages]
+    if not with_passages:
+        return 0.0
+    text = texts[name]
+    places = [place for one in with_passages for place in list_places(one.pair, text.excluded, one.swapped)]
+    return measure_share(places, len(text.text))
+
+
+def list_places(pair: ReportPair, excluded: Sequence[Excluded], swapped: bool = False) -> list[tuple[int, int]]:
+    """Return begin and end of what counts of a pair's passages, in the suspicious text or, swapped, in the source.
+
+    Args:
+        pair: with passages.
+        excluded: what does not count of this text.
+        swapped: of the source.
+    """
+    counted = [(p.begin2, p.end2) if swapped else (p.begin, p.end) for p in pair.passages if p.counts]
+    return [place for begin, end in counted for place in subtract_spans(begin, end, excluded)]
+
+
+def measure_share(places: Iterable[tuple[int, int]], length: int) -> float:
+    """Return the share of a text of this length that is inside at least one place, 0 to 1."""
+    covered = last = 0
+    for begin, end in sorted(places):
+        covered += max(0, end - max(begin, last))
+        last = max(last, end)
+    return covered / max(1, length)
+
+
+def has_points(threshold: float | None) -> bool:
+    """Return True if scores can be shown as points."""
+    return threshold is not None and threshold > 0
+
+
+def scale_score(score: float, threshold: float) -> float:
+    """Return the points of a score, 0 to 100: 50 at the threshold, 67 at twice, 75 at three times the threshold."""
+    return 100 * score / (score + threshold) if score > 0 else 0.0
+
+
+def measure_points(score: float | None, threshold: float | None) -> int | None:
+    """Return the points of a score as they are shown; None without a score or a threshold above 0."""
+    if score is None or threshold is None or threshold <= 0:
+        return None
+    points = int(scale_score(score, threshold))
+    # neither a rounded score nor a rounded quotient changes sides
+    return max(50, points) if score >= threshold else min(49, points)
+
+
+def list_next(report: Report) -> list[RankedPair]:
+    """Return the best pairs without a sign of reuse, at most `MAX_NEXT_PAIRS`."""
+    ranked = (RankedPair(number, pair, False) for number, pair in enumerate(report.pairs, 1))
+    return [one for one in ranked if is_next(one.pair.decision, measure_points(one.pair.score, report.threshold))][
+        :MAX_NEXT_PAIRS
+    ]
+
+
+def is_next(decision: str, points: int | None) -> bool:
+    """Return True if a pair without a sign of reuse is so near the threshold that a reader should look at it."""
+    return decision == "no sign" and points is not None and points >= MIN_NEXT_POINTS
