@@ -81,7 +81,8 @@ class PassageLocator:
         """Return the passages of a positive pair; see `Locator`."""
         if not positive:
             return []
-        evidence = self.find_evidence(target, source, self.align(target, source))
+        alignment = self.align(target, source)
+        evidence = alignment.add_copies(self.find_evidence(target, source, alignment))
         return [passage._replace(counts=True) for passage in evidence]
 
 

@@ -9,7 +9,7 @@ pairs: benchmarks/results/passages.md.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
@@ -34,6 +34,8 @@ EXACT_END_SHARE = 0.6
 """Share of any passage inside runs from which it ends where they end."""
 RUN_OVERHANG = 40
 """Characters of such a run that may be outside the passage."""
+MIN_COPY_WORDS = 16
+"""Words in runs of a verbatim passage beside others, however short it is."""
 MIN_UNIT_SHARE = 0.3
 """A unit belongs to a verbatim passage that contains at least this share of it."""
 MIN_UNITS_OUTSIDE, MIN_SHARE_OUTSIDE = 3, 0.5
@@ -176,15 +178,25 @@ class Alignment:
         within, counts = classify_passage(self.target.parts, passage.this_offset, end)
         return Evidence(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
 
+    def add_copies(self, evidence: Sequence[Evidence]) -> list[Evidence]:
+        """Return passages of a pair with its shorter verbatim ones that overlap none; none are added to no passage."""
+        copies = [_make_passage(run) for run, words in self._list_copies() if evidence and words >= MIN_COPY_WORDS]
+        others = [self.measure(p) for p in copies if not any(overlap_in_target(p, one.passage) for one in evidence)]
+        return sorted([*evidence, *others])
+
     def count_copied_words(self) -> int:
         """Return the words of the longest stretch of the target that counts and is nearly all runs of equal words."""
-        longest = 0
+        counted = (
+            words for run, words in self._list_copies() if classify_passage(self.target.parts, run.start, run.end)[1]
+        )
+        return max(counted, default=0)
+
+    def _list_copies(self) -> Iterator[tuple[Run, int]]:
+        """Yield the stretches that are nearly all runs of equal words, each with the words in these."""
         for joined in join_runs(self.runs, RUN_GAP):
-            is_dense = joined.matched >= MIN_RUN_SHARE * (joined.end - joined.start)
-            if is_dense and classify_passage(self.target.parts, joined.start, joined.end)[1]:
+            if joined.matched >= MIN_RUN_SHARE * (joined.end - joined.start):
                 inside = [run for run in self.runs if joined.start <= run.start and run.end <= joined.end]
-                longest = max(longest, sum(len(_select_words(self.target, run.start, run.end)) for run in inside))
-        return longest
+                yield joined, sum(len(_select_words(self.target, run.start, run.end)) for run in inside)
 
     def _find_summaries(self) -> list[Passage]:
         clusters = drop_overlapping_clusters(find_clusters(self.comparison, self.seeds, SUMMARY_GAP))

@@ -80,7 +80,7 @@ class AlignmentMethod:
         evidence = self._locator.find_evidence(target, source, alignment)
         if not positive:
             return [passage for passage in evidence if not passage.counts]
-        return sorted([*evidence, *self._find_sentences(target, source, alignment, evidence)])
+        return alignment.add_copies([*evidence, *self._find_sentences(target, source, alignment, evidence)])
 
     def _measure(self, target: str, source: str) -> dict[str, float]:
         """Return the numbers of a pair.

@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.align import passages
-from pan_scdg.align.locator import MIN_PARAGRAPH_LENGTH, MIN_PARAGRAPHS, average_sentences, match_paragraphs
-from pan_scdg.align.passages import Alignment, Evidence, find_counterparts
+from pan_scdg.align.locator import (
+    MIN_PARAGRAPH_LENGTH,
+    MIN_PARAGRAPHS,
+    PassageLocator,
+    average_sentences,
+    match_paragraphs,
+)
+from pan_scdg.align.passages import MIN_COPY_WORDS, Alignment, Evidence, find_counterparts
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText
 from pan_scdg.records import Passage
@@ -51,6 +57,17 @@ def test_a_copied_passage_is_found_with_exact_ends(count: int, place: int, sourc
     texts = between.join(target), between.join(source)
     (found,) = align_texts(*texts)
     assert cut(texts[0], found) == cut(texts[1], found, source=True) == copied.rstrip(".")
+
+
+@pytest.mark.parametrize(("words", "is_marked"), [(MIN_COPY_WORDS, True), (MIN_COPY_WORDS - 1, False)])
+def test_a_short_copy_is_marked_beside_a_longer_one(words: int, is_marked: bool) -> None:
+    long, said = " ".join(make_sentences(8, 1)), "if the sea is calm at ten we all go out to the bar for cod"
+    short = " ".join(said.split()[:words])
+    before, after = (" ".join(make_sentences(6, seed)) for seed in (2, 3))
+    target, source = f"{before} {long} {after} So {short}, they say.", f"{long} He said: {said}."
+    passages = [cut(target, evidence.passage) for evidence in PassageLocator().locate(target, source)]
+    assert passages == [long.rstrip("."), *([short] if is_marked else [])]
+    assert PassageLocator().locate(f"{before} So {short}, they say.", source) == []
 
 
 def test_a_copy_in_the_middle_of_sentences() -> None:
