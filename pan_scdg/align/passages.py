@@ -83,7 +83,7 @@ class Evidence(NamedTuple):
     counts: bool = True
     """False if the score of an alignment leaves the passage out: see `quotations`."""
     note: str = ""
-    """The reason why a report counts it less, such as being shared by many documents; empty if it counts in full."""
+    """How many documents share it, if several do."""
 
     @property
     def begin(self) -> int:

@@ -52,8 +52,8 @@ PAIRS_FILE, TEXTS_FILE, PASSAGES_FILE = "report.csv", "texts.csv", "passages.jso
 TEXTS_FOLDER = "texts"
 MAX_PAIRS = 10_000
 """Up to this number all pairs are scored; from more, a first stage leaves out those that cannot be reuse."""
-MIN_COMMON_DOCUMENTS, MIN_COMMON_SHARE = 5, 0.25
-"""Number, and share of the documents of a side, that make a passage common."""
+MIN_SHARING = 3
+"""Documents that share a passage, from which on a note says how many."""
 MIN_OVERLAP = 0.5
 """Least share of a passage inside another one that counts as the same."""
 MAX_NAME_BYTES = 255
@@ -63,7 +63,6 @@ COHORT_SPREAD = 5.0
 """Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it."""
 COHORT_WARNING = "many pairs of these texts score nearly as high, as those of answers to one question do"
 AMONG_WARNING = "Compared with one another; the report cannot tell who copied from whom."
-COMMON_WARNING = "all passages are ones that many of the texts share, which counts less"
 
 Indices = tuple[int, int]
 """The numbers of a suspicious text and of a source in the material."""
@@ -139,7 +138,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     if not lines:
         lines = [f"already complete: {options.output}"]
     table = format_best(*((options.output / name).read_text(ENCODING) for name in (TEXTS_FILE, PAIRS_FILE)))
-    return table, [*notices.list_warnings(), *lines, f"report: {options.output / PAGE}"]
+    return table, [*notices.list_warnings(), *material.excluded, *lines, f"report: {options.output / PAGE}"]
 
 
 def list_pairs(material: Material) -> Iterator[Indices]:
@@ -304,7 +303,7 @@ def _describe_pairs(
             if passages.gains and indices == pair.indices:
                 gains[indices] = TokenGains(*zip(*passages.gains, strict=True))
             progress.update()
-    noted = _note_common(evidence, material)
+    noted = _note_sharing(evidence, material)
     pairs = [_describe(material, pair, noted.get(_sort(material, pair.indices), ()), gains) for pair in scored]
     return sorted(pairs, key=lambda pair: (*rank_pair(pair), pair.suspicious, pair.source))
 
@@ -336,20 +335,16 @@ def _describe(
 ) -> ReportPair:
     i, j = _sort(material, pair.indices)
     names = material.suspicious[i].shown.name, material.sources[j].shown.name
-    shown = replace(pair.shown, suspicious=names[0], source=names[1], passages=passages, gains=gains.get((i, j)))
-    counted = [passage for passage in passages if passage.counts]
-    if shown.decision == "likely" and counted and all(passage.note for passage in counted):
-        return replace(shown, decision="unclear", warnings=(*shown.warnings, COMMON_WARNING))
-    return shown
+    return replace(pair.shown, suspicious=names[0], source=names[1], passages=passages, gains=gains.get((i, j)))
 
 
-def _note_common(
+def _note_sharing(
     evidence: Mapping[Indices, Sequence[Evidence]], material: Material
 ) -> dict[Indices, tuple[Evidence, ...]]:
-    """Return the passages of each pair, with a note on those that many documents share.
+    """Return the passages of each pair, with a note on how many documents share those that several do.
 
-    A passage is common if many suspicious texts have passages from its place in the source, or if many sources have
-    passages of its place in the suspicious text.
+    They are the suspicious texts with passages from its place in the source, or else the sources with passages of its
+    place in the suspicious text.
     """
     sides = ("texts", "texts") if material.among else ("sources", "suspicious texts")
     counts = len(material.sources), len(material.suspicious)
@@ -362,8 +357,8 @@ def _note_common(
     for (i, j), passages in evidence.items():
         rows = []
         for p in passages:
-            in_source = _count((p.begin2, p.end2), places[sides[0], j])
-            in_target = _count((p.begin, p.end), places[sides[1], i])
+            in_source = _count((p.begin2, p.end2), places[sides[0], j]) + material.among
+            in_target = _count((p.begin, p.end), places[sides[1], i]) + material.among
             notes = _explain(in_source, counts[1], sides[1]), _explain(in_target, counts[0], sides[0])
             rows.append(p._replace(note=notes[0] or notes[1]))
         noted[i, j] = tuple(rows)
@@ -371,14 +366,13 @@ def _note_common(
 
 
 def _count(place: Interval, others: Sequence[tuple[int, Interval]]) -> int:
-    """Return the number of documents that have a passage at this place."""
+    """Return the number of other documents that have a passage at this place."""
     least = MIN_OVERLAP * (place[1] - place[0])
     return len({who for who, (begin, end) in others if min(end, place[1]) - max(begin, place[0]) >= least})
 
 
 def _explain(count: int, total: int, what: str) -> str:
-    is_common = count >= max(MIN_COMMON_DOCUMENTS, MIN_COMMON_SHARE * total)
-    return f"{count} of {total} {what} share it" if is_common else ""
+    return f"{count} of {total} {what} share it" if count >= MIN_SHARING else ""
 
 
 def make_report(
@@ -394,6 +388,7 @@ def make_report(
     warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
     if threshold is None:
         warnings.append(wording.UNDECIDED)
+    warnings += material.excluded
     if material.among:
         warnings.append(AMONG_WARNING)
     if left_out:

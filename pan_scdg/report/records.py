@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ UNCLEAR_MARGIN = 0.1
 """An alignment score at most this far below the threshold is unclear: benchmarks/results/check.md."""
 QUOTED: dict[Kind, str] = {"quotation": "in a quotation", "references": "in a list of references"}
 """Why a stretch of a text is compared and does not count."""
+_NOT_BREAK = re.compile(r"[^\n]")
 UNCLEAR_SHARE = 0.1
 """A gain that at most this share of the calibration's negatives reaches is unclear."""
 
@@ -115,11 +117,11 @@ def subtract_spans(begin: int, end: int, excluded: Iterable[Excluded]) -> Iterat
 
 
 def blank_out(text: str, excluded: Iterable[Excluded]) -> str:
-    """Return a text with blanks for what was not compared; no offset changes."""
+    """Return a text with blanks for what was not compared; no offset changes, and line breaks stay."""
     parts, last = [], 0
     for begin, end, reason in excluded:
         if reason not in QUOTED.values():
-            parts += [text[last:begin], " " * (end - begin)]
+            parts += [text[last:begin], _NOT_BREAK.sub(" ", text[begin:end])]
             last = end
     return "".join([*parts, text[last:]])
 

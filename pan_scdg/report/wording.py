@@ -13,8 +13,7 @@ from pan_scdg.report.records import PairDecision, Report
 DECISION_SYMBOLS: dict[PairDecision, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
 DECISION_MEANINGS: dict[PairDecision, str] = {
     "likely": "The score reaches the threshold: reuse is likely. Read the passages before you conclude anything.",
-    "unclear": "The score is near the threshold or usual among these texts, a text is too short to tell, or many texts "
-    "share every passage.",
+    "unclear": "The score is near the threshold or usual among these texts, or a text is too short to tell.",
     "no sign": "No sign of reuse was found, which is no proof of independence: summaries and free rewording are often "
     "missed.",
 }
@@ -52,7 +51,7 @@ def explain_decisions(threshold: float | None) -> str:
     if threshold is None:
         return "No decision: the threshold was calibrated for another model."
     least = f"at least 50 points ({POINTS})" if has_points(threshold) else f"a score of at least {threshold:.3f}"
-    return f"Likely: {least}; unclear: just below it, a short text, or passages that many share."
+    return f"Likely: {least}; unclear: just below it, usual among these texts, or a short text."
 
 
 def format_score(score: float | None, threshold: float | None) -> str:
@@ -108,7 +107,7 @@ def _join(parts: Iterable[str], passage: Evidence) -> str:
         text += f" The passage is part of {place}" + (
             f" and counts: {QUOTATION_RULE}." if passage.counts else " and does not count."
         )
-    return f"{text} It counts less: {passage.note.rstrip('.')}." if passage.note and passage.counts else text
+    return f"{text} {passage.note}." if passage.note else text
 
 
 def describe_job(job: Mapping[str, Any], template: str | None = None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The command check: the decisions of run, a table, passages and a page, for folders that may be hostile."""
 
 import csv
+import itertools
 import json
 import re
 import shutil
@@ -209,22 +210,49 @@ def test_a_template_does_not_count(check: Callable[..., Any], tmp_path: Path) ->
     assert (row["decision"], row["score"], row["passages"]) == ("no sign", "0.000000", "0")
 
 
-def test_passages_that_many_share_count_less_and_say_so(check: Callable[..., Any], tmp_path: Path) -> None:
-    quoted = (ESSAYS / "sources" / "power-from-the-tides.txt").read_text()[:700]
-    names = ("elif.txt", "felix.txt", "grace.txt", "hugo.txt", "irina.txt", "jamal.txt")
-    texts = {name: f"{quoted}\n\n{(ESSAYS / 'suspicious' / name).read_text()}" for name in names}
-    texts["elif.txt"] = quoted + (ESSAYS / "sources" / "roman-roads.txt").read_text()
-    sources = pick(tmp_path / "src", "power-from-the-tides.txt", "roman-roads.txt")
-    check(write(tmp_path / "susp", texts), sources)
-    rows = read_rows(tmp_path / "out")
-    assert [(row["suspicious"], row["source"]) for row in rows if row["decision"] == "likely"] == [
-        ("elif.txt", "roman-roads.txt")
-    ]
-    shared = [row for row in rows if row["decision"] == "unclear"]
-    assert len(shared) == 6
-    assert all("many of the texts share" in row["warnings"] for row in shared)
-    notes = {passage["note"] for passage in read_passages(tmp_path / "out")}
-    assert notes == {"", "6 of 6 suspicious texts share it"}
+QUESTION = """Discuss whether a town should close its centre to private cars. Name two reasons for and two against such
+a step, weigh them, and give your own view at the end of the answer."""
+
+
+def make_class(size: int) -> dict[str, str]:
+    """Texts of 120 words each that have nothing in common."""
+    return {f"{n}.txt": ". ".join(" ".join(f"w{n}x{i}x{j}" for j in range(12)) for i in range(10)) for n in range(size)}
+
+
+@pytest.mark.parametrize(
+    ("size", "asked", "ring", "excluded"),
+    [
+        (6, 6, 0, "Excluded: 36 words that 6 of 6 texts share: Question 2 Discuss whether a town should close ..."),
+        (30, 6, 0, "Excluded: 36 words that 6 of 30 texts share: "),
+        (6, 6, 3, "Excluded: 36 words that 6 of 6 texts share: "),
+        (30, 30, 6, "Excluded: 36 words that 30 of 30 texts share: "),
+        (6, 0, 6, None),
+        (6, 6, 6, None),
+    ],
+)
+def test_the_question_that_all_were_given_is_excluded_and_a_ring_of_copies_is_not(
+    check: Callable[..., Any], tmp_path: Path, size: int, asked: int, ring: int, excluded: str | None
+) -> None:
+    texts = make_class(size)
+    texts |= dict.fromkeys(list(texts)[:ring], texts["0.txt"])
+    texts |= {name: f"Question 2\n{QUESTION}\n{texts[name]}" for name in list(texts)[:asked]}
+    done = check(write(tmp_path / "texts", texts), "--among")
+    likely = {(row["suspicious"], row["source"]) for row in read_rows(tmp_path / "out") if row["decision"] == "likely"}
+    assert likely == set(itertools.combinations(list(texts)[:ring], 2))
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert [(excluded or "Excluded: ") in text for text in (done.err, page)] == [excluded is not None] * 2
+
+
+def test_what_many_copied_from_a_source_counts_and_the_passage_says_how_many(
+    check: Callable[..., Any], tmp_path: Path
+) -> None:
+    copied = (ESSAYS / "sources" / "power-from-the-tides.txt").read_text()[:480]
+    texts = make_class(30)
+    texts |= {name: f"{texts[name]}\n\n{copied}" for name in list(texts)[:8]}
+    check(write(tmp_path / "susp", texts), pick(tmp_path / "src", "power-from-the-tides.txt", "roman-roads.txt"))
+    rows = [row for row in read_rows(tmp_path / "out") if row["decision"] != "no sign"]
+    assert {(row["suspicious"], row["decision"]) for row in rows} == {(name, "likely") for name in list(texts)[:8]}
+    assert {passage["note"] for passage in read_passages(tmp_path / "out")} == {"8 of 30 suspicious texts share it"}
 
 
 @pytest.mark.usefixtures("real_encoder")

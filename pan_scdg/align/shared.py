@@ -1,0 +1,131 @@
+"""Find the text that many documents share and no source has, such as the question that all were given.
+
+Documents are compared by runs of `RUN_WORDS` words, normalised as for an alignment. Two documents that have more in
+common than a question are copies of each other and count as one: what only copies share is no question.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.align.seeds import RUN_WORDS, list_grams
+from pan_scdg.align.units import Integers, prepare_text
+
+MIN_DOCUMENTS, MIN_CLASS = 5, 3
+"""Documents that share a question: this number, or in a smaller class half of it, but at least `MIN_CLASS`."""
+MAX_WORDS, MAX_SHARE = 150, 2 / 3
+"""Two documents that have more words, or a larger share of the longer one, in common are copies."""
+MIN_SENTENCE_SHARE = 2 / 3
+"""Least share of the sentences or lines around a shared stretch that it fills: a question is a whole sentence."""
+_NO_RUNS = np.empty(0, np.int64)
+MAX_STOPS = 3
+"""Punctuation marks after a stretch that belong to it."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+class SharedStretch(NamedTuple):
+    """A stretch of a document that others contain, too."""
+
+    begin: int
+    """First character."""
+    end: int
+    """The character after the last."""
+    documents: int
+    """Number of documents that contain it."""
+    words: tuple[str, ...]
+    """Its words, normalised."""
+
+
+class _Document:
+    """The words of a document, and the hashes of its runs of words that no source contains."""
+
+    def __init__(self, text: str, in_sources: Integers) -> None:
+        self.prepared = prepare_text(text, 1)
+        self.runs = np.array([hash(gram) for gram in list_grams(self.prepared)], np.int64)
+        """The hash of the run that begins at each word, ``[max(0, w - RUN_WORDS + 1)]``."""
+        self.own = ~np.isin(self.runs, in_sources)
+        self.distinct: Integers = np.unique(self.runs[self.own])
+        lines = [match.end() for match in re.finditer("\n", text)]
+        begins = [*self.prepared.units[:, 0], *np.searchsorted(self.prepared.words[:, 0], lines)]
+        self.bounds: Integers = np.unique([*begins, 0, len(self.prepared.forms)])
+        """First word of each sentence and line, and the number of all words."""
+
+    def cover(self, runs: Integers) -> Mask:
+        """Return True for the words inside runs with these hashes that no source contains, ``[w]``."""
+        chosen = self.own & np.isin(self.runs, runs)
+        covered = np.zeros(len(self.prepared.forms), bool)
+        for shift in range(RUN_WORDS):
+            covered[shift : shift + len(chosen)] |= chosen
+        return covered
+
+
+def count_required(documents: int) -> int:
+    """Return the number of documents of a class that have to share a question."""
+    is_small = MIN_CLASS <= documents < 2 * MIN_DOCUMENTS
+    return max(MIN_CLASS, -(-documents // 2)) if is_small else MIN_DOCUMENTS
+
+
+def find_shared(texts: Sequence[str], sources: Iterable[str], required: int) -> list[list[SharedStretch]]:
+    """Return the stretches of each text that ``required`` independent texts share and no source has, in order.
+
+    What many independent sources share is no copy from one of them: they may be answers to the same question.
+
+    Args:
+        texts: the documents that may contain a question.
+        sources: texts that the others may have copied from.
+        required: least number of texts, of which no two are copies of each other.
+    """
+    others = [_Document(text, _NO_RUNS) for text in sources]
+    shared = _count_documents(others, count_required(len(others)))
+    in_sources = np.setdiff1d(np.concatenate([_NO_RUNS, *(one.distinct for one in others)]), list(shared))
+    documents = [_Document(text, in_sources) for text in texts]
+    counts = _count_documents(documents, required)
+    return [list(_list_stretches(text, document, counts)) for text, document in zip(texts, documents)]
+
+
+def _count_documents(documents: Sequence[_Document], required: int) -> dict[int, int]:
+    """Return the runs that enough independent documents contain, and the number of all documents that do."""
+    runs, counts = np.unique(np.concatenate([_NO_RUNS, *(one.distinct for one in documents)]), return_counts=True)
+    frequent = runs[counts >= required]
+    owners: defaultdict[int, list[int]] = defaultdict(list)
+    for number, document in enumerate(documents):
+        for run in document.distinct[np.isin(document.distinct, frequent)].tolist():
+            owners[run].append(number)
+
+    @cache
+    def are_copies(first: int, second: int) -> bool:
+        one, other = documents[first], documents[second]
+        words = int(one.cover(other.distinct).sum())
+        return words > min(MAX_WORDS, MAX_SHARE * max(len(one.prepared.forms), len(other.prepared.forms)))
+
+    @cache
+    def is_question(numbers: tuple[int, ...]) -> bool:
+        independent: list[int] = []
+        for number in numbers:
+            if not any(are_copies(other, number) for other in independent):
+                independent.append(number)
+                if len(independent) == required:
+                    return True
+        return False
+
+    return {run: len(numbers) for run, numbers in owners.items() if is_question(tuple(numbers))}
+
+
+def _list_stretches(text: str, document: _Document, counts: Mapping[int, int]) -> Iterator[SharedStretch]:
+    """Yield the stretches of a document inside such runs that fill most of the sentences around them."""
+    covered = document.cover(np.fromiter(counts, np.int64, len(counts)))
+    forms, words, bounds = document.prepared.forms, document.prepared.words, document.bounds
+    edges = np.flatnonzero(np.diff(covered, prepend=False, append=False)).tolist()
+    for first, last in zip(edges[::2], edges[1::2]):
+        around = bounds[np.searchsorted(bounds, last)] - bounds[np.searchsorted(bounds, first, "right") - 1]
+        if last - first >= MIN_SENTENCE_SHARE * around:
+            number = max(counts.get(run, 0) for run in document.runs[first:last].tolist())
+            begin, end = int(words[first, 0]), int(words[last - 1, 1])
+            stops = len(text[end : end + MAX_STOPS]) - len(text[end : end + MAX_STOPS].lstrip(".?!:;,…"))
+            yield SharedStretch(begin, end + stops, number, forms[first:last])
