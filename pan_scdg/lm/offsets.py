@@ -18,7 +18,7 @@ class LocatedTokens(NamedTuple):
 
     token_ids: TokenIds
     offsets: Offsets
-    """Empty for special tokens."""
+    """Empty for the special tokens that the tokenizer adds."""
 
 
 class TokenLocator:
@@ -26,7 +26,6 @@ class TokenLocator:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = cast(Any, tokenizer)
-        self._special_ids = sorted(self._tokenizer.all_special_ids)
 
     def locate(self, target: str, segments: bool) -> LocatedTokens:
         """Return the scored tokens of a target.
@@ -51,9 +50,7 @@ class TokenLocator:
     def _locate_text(self, text: str, special: bool) -> LocatedTokens:
         encoded = self._tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
         ids = np.array(encoded["input_ids"], dtype=np.int64)
-        offsets = np.array(encoded["offset_mapping"], dtype=np.int64).reshape(-1, 2)
-        offsets[np.isin(ids, self._special_ids)] = 0
-        return LocatedTokens(ids, offsets)
+        return LocatedTokens(ids, np.array(encoded["offset_mapping"], dtype=np.int64).reshape(-1, 2))
 
 
 def make_locator(model: ScoringModel) -> TokenLocator:

@@ -242,7 +242,12 @@ class LocalInstruct:
         from jinja2 import TemplateError
 
         try:
-            encoded = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+            encoded = self._tokenizer.apply_chat_template(
+                messages,
+                add_generation_prompt=True,
+                return_dict=True,
+                tokenizer_kwargs={"split_special_tokens": False},
+            )
         except TemplateError as e:
             raise UserError(f"the chat template of {self.name} refuses the prompt: {e}", "choose another model") from e
         ids = list(encoded["input_ids"])

@@ -227,6 +227,7 @@ def load_encoder(
             raise damage from e
         what = f"the embedding model cannot be loaded: {get_first_line(e)}"
         raise UserError(what, "copy the model's folder again", folder) from e
+    model.tokenizer.split_special_tokens = True  # what a document spells out, such as [SEP], is text
     _check_complete(model[0].auto_model, transformer)
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)

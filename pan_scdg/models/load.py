@@ -84,6 +84,7 @@ def load_tokenizer(folder: Path, settings: "ModelSettings", config: ModelConfig 
         raise UserError("the checkpoint has no fast tokenizer", remedy, folder)
     # We compare lengths with the model ourselves; a smaller number here would only print a warning for long texts.
     tokenizer.model_max_length = 10**9
+    tokenizer.split_special_tokens = True  # what a document spells out, such as <|endoftext|>, is text
     check_probes(tokenizer, settings.probes, folder)
     return cast(Tokenizer, tokenizer)
 

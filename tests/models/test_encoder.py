@@ -77,6 +77,11 @@ def test_equals_mean_pooling_done_by_hand(minilm: Encoder) -> None:
     check_vectors(folder, minilm.encode(TEXTS[:1])[0], (hidden / hidden.norm()).numpy())
 
 
+def test_special_tokens_that_a_text_spells_out_are_text(minilm: Encoder) -> None:
+    vectors = minilm.encode(["The tide [SEP] turned [MASK].", "the tide [sep] turned [mask]."])
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+
+
 def test_long_texts_are_cut_and_a_limit_is_that_of_one_call(minilm: Encoder) -> None:
     long = "word " * 400
     assert minilm.max_tokens == 256

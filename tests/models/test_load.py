@@ -16,10 +16,13 @@ from pan_scdg.errors import UserError
 from pan_scdg.models import devices
 from pan_scdg.models import load as models
 from pan_scdg.models.checkpoint import INDEX, ModelConfig, check_library, read_config
+from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import check_probes, load_model, load_tokenizer
 from pan_scdg.profile import ModelSettings
+from tests.stand_ins import FEW_TOKENS, POOLING, write_checkpoint
+from tests.stand_ins.tokenizer_files import WRITERS
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -117,6 +120,19 @@ def test_the_tokenizer_encodes_the_probes_of_the_profile(tiny_folder: Callable[[
     assert e.value.what == f"the tokenizer encodes '\\n\\n' as {list(ids[TEXTS[1]])}, but the profile expects [7, 8]"
     with pytest.raises(UserError, match="the profile expects"):
         check_probes(tokenizer, {TEXTS[0]: (*ids[TEXTS[0]], 5)}, folder)
+
+
+# the vocabulary of bge-m3 itself has pieces such as <s>
+@pytest.mark.parametrize(
+    "name", sorted(WRITERS.keys() - {"bge-m3"} - ({"Ministral-3-8B-Base-2512"} if OLD_LIBRARY else set()))
+)
+def test_special_tokens_that_a_text_spells_out_are_text(name: str, tmp_path: Path) -> None:
+    folder = write_checkpoint(name, tmp_path / name, **FEW_TOKENS)
+    tokenizer: Any = load_encoder(folder, "cpu").tokenizer if name in POOLING else load_tokenizer(folder, FP32)
+    text = "a" + "a".join([*tokenizer.all_special_tokens, "<|endoftext|>", "<s>", "[SEP]"])
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    assert not set(encoded["input_ids"]) & set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    assert {i for start, end in encoded["offset_mapping"] for i in range(start, end)} == set(range(len(text)))
 
 
 def test_the_files_are_those_that_the_profile_records(copied: Path) -> None:
