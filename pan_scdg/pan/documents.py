@@ -19,7 +19,8 @@ from zipfile import BadZipFile, ZipFile
 
 from pan_scdg.errors import UserError, UserErrors, get_first_line, need_packages
 from pan_scdg.notices import Notices
-from pan_scdg.pan.docx import HIDDEN, show_visible_text
+from pan_scdg.pan.docx import show_visible_text
+from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.untrusted import list_directory, open_regular, read_any_encoding
 from pan_scdg.progress import Progress
 
@@ -182,81 +183,6 @@ def _is_followed(link: Path, root: Path) -> bool:
         return target.is_relative_to(root) and not target.is_dir()
     except (OSError, RuntimeError):  # a link to itself
         return False
-
-
-# HTML
-
-_LEFT_OUT = "head iframe noscript object script style svg template textarea title"
-LEFT_OUT = frozenset(_LEFT_OUT.split())
-"""Elements whose content is no part of the text."""
-_HIDING = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*[01](?:px|pt)?\s*(?:;|$)"
-    r"|^(?!.*background).*(?<![\w-])color\s*:\s*(?:white|#fff(?:fff)?)\s*(?:;|$)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""A style by which no reader sees an element."""
-_PARAGRAPHS = """
-address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2
-h3 h4 h5 h6 header hr html main nav ol p pre section summary table tbody tfoot thead ul
-"""
-SEPARATORS = {**dict.fromkeys(_PARAGRAPHS.split(), "\n\n"), "li": "\n", "tr": "\n", "td": "\t", "th": "\t"}
-"""Separator before and after an element, so that its words do not join those of its neighbour."""
-BACK_LINK = "\u2191"
-"""The link from a footnote back to its mark, as mammoth writes it."""
-
-
-def extract_html(html: str, warnings: list[str] | None = None) -> str:
-    """Return the text of an HTML page, as a reader sees it: paragraphs apart by a blank line, rows by a line break.
-
-    Text that the style of an element hides is left out, and ``warnings`` says so. Nothing is fetched or run, and no
-    entity is expanded but those of HTML. Markup that is not well-formed is read as a browser would.
-
-    Raises:
-        ValueError: elements are nested too deep, so that the rest would be lost.
-    """
-    from lxml import etree
-
-    # libxml2 ends a page at a NUL character
-    data = html.replace("\0", "\ufffd").encode("utf-8")
-    if not data.strip():
-        return ""
-    parser = etree.HTMLParser(
-        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True, recover=True
-    )
-    root = etree.fromstring(data, parser)
-    if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
-        raise ValueError("elements are nested too deep")
-    text = "" if root is None else "".join(_list_pieces(root, etree, [] if warnings is None else warnings))
-    text = re.sub(r" ?\n ?", "\n", re.sub(r"[ \t\r\f\v]+", " ", text))
-    return re.sub(r"\n{3,}", "\n\n", text).strip()
-
-
-def _list_pieces(root: Any, etree: Any, warnings: list[str]) -> list[str]:
-    """Return the pieces of text below an element; walked without recursion, since nesting is the page's choice."""
-    pieces: list[str] = []
-    walk = etree.iterwalk(root, events=("start", "end"))
-    for event, element in walk:
-        tag = element.tag if isinstance(element.tag, str) else ""
-        if event == "start" and tag in LEFT_OUT:
-            walk.skip_subtree()
-        elif event == "start" and (element.get("hidden") is not None or _HIDING.search(element.get("style") or "")):
-            walk.skip_subtree()
-            if HIDDEN not in warnings and any(map(str.strip, element.itertext())):
-                warnings.append(HIDDEN)
-        elif event == "start":
-            text = element.text or ""
-            pieces.append("\n" if tag == "br" else SEPARATORS.get(tag, ""))
-            if tag in ("blockquote", "p") and text.strip() and (tag != "p" or _is_quoted(element)):
-                pieces.append("> ")  # as in Markdown, so that a block quotation is one
-            if tag != "a" or text.strip() != BACK_LINK:
-                pieces.append(text.replace("\n", " "))
-        else:
-            pieces += [SEPARATORS.get(tag, ""), (element.tail or "").replace("\n", " ")]
-    return pieces
-
-
-def _is_quoted(element: Any) -> bool:
-    return next(element.iterancestors("blockquote"), None) is not None
 
 
 # DOCX, ODT and PDF: the process that starts the conversion

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+from pan_scdg.pan.html_text import HIDDEN, NOT_READ
+
 PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -22,8 +24,6 @@ MIN_WHITE = 0xF5
 """Least red, green and blue of a colour that is taken for white."""
 MAX_TINY_SIZE = 4
 """Largest size of letters that no reader sees, in half points."""
-HIDDEN = "hidden text was left out"
-NOT_READ = "an embedded file was not read"
 
 
 def show_visible_text(path: Path) -> tuple[io.BytesIO, list[str]]:

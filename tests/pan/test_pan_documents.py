@@ -171,20 +171,6 @@ def test_block_quotations_are_marked_as_in_markdown(formats: str, quoted: bool, 
     assert read_any_document(tmp_path / "a.html").text == "A\n\n> One\n\n> two\n\n> three\n\nB"
 
 
-@pytest.mark.parametrize(
-    "hiding",
-    ["hidden", "style='display: none'", "style='visibility:hidden;'", "style='font-size:0'", "style='color:#FFF'"],
-)
-def test_html_is_read_as_a_reader_sees_it(hiding: str, tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text(f"<p>One <span {hiding}>secret</span>two</p>")
-    document = read_any_document(tmp_path / "a.html")
-    assert (document.text, document.warnings) == ("One two", ("hidden text was left out",))
-    shown = "<p style='color:#fff; background: black'>One</p><p style='font-size: 10pt; color: whitesmoke'>two</p>"
-    (tmp_path / "b.html").write_text(shown)
-    document = read_any_document(tmp_path / "b.html")
-    assert (document.text, document.warnings) == ("One\n\ntwo", ())
-
-
 def test_bold_letters_of_an_odt_cut_no_word(tmp_path: Path) -> None:
     bold = "<text:span text:style-name='T1'>{}</text:span>"
     (tmp_path / "a.odt").write_bytes(make_odt(f"<text:p>{bold.format('Th')}e snake_case *stars* tide</text:p>"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pan_scdg.pan.documents import extract_html
+from pan_scdg.pan.html_text import HIDDEN, NOT_READ, extract_html
 
 PAGE = """<!DOCTYPE html><html><head><title>Title</title><style>p { color: red }</style></head>
 <body><h1>Salt &amp; <b>tide</b></h1><p>One<br>two,
@@ -41,3 +41,77 @@ def test_pages_of_every_kind(html: str, text: str) -> None:
 def test_what_is_nested_too_deep_is_an_error_and_not_cut_off() -> None:
     with pytest.raises(ValueError, match="nested too deep"):
         extract_html("<p>first</p>" + "<div>" * 100_000 + "lost")
+
+
+SHEET = """<style>/* .a { display: none } */ @media print { .p { display: none } } @media screen { .m { opacity: 0 } }
+.a, p > .b { color: #fff } #c { visibility: hidden } div span.d { font: 0/0 serif } .dark { background: #102030 }
+.e { display: none !important } .off { position: absolute; left: -9999px } .tab { display: none } .tab.on { display:
+block } li:hover { display: none }</style>"""
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        *("hidden", "style='display: none'", "style='visibility:hidden;'", "style='font-size:0'", "style='color:#FFF'"),
+        *("style='font-size: 0.05em'", "style='COLOR: rgb(254, 254, 254)'", "style='opacity:0'", "class=e"),
+        *("style='color:black; background:black'", "style='text-indent:-900px'", "class='x a'", "class=b", "id=c"),
+        *("class=d", "class=m", "class=off", "style='width:1px; height:1px; overflow:hidden'", "class=tab"),
+        *("style='color:rgba(0,0,0,0)'", "style='color:transparent'", "class=e style='display:inline'"),
+    ],
+)
+def test_what_no_reader_sees_is_left_out_with_a_warning(attributes: str) -> None:
+    warnings: list[str] = []
+    assert extract_html(f"{SHEET}<div><p>One <span {attributes}>secret</span>two</p></div>", warnings) == "One two"
+    assert warnings == [HIDDEN]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *(
+            "<p style='color:#fff; background: black'>text</p>",
+            "<p style='color:#fff; background: url(a)'>text</p>",
+        ),
+        *("<div class=dark><p class=a>text</p></div>", "<table bgcolor=navy><td style='color:white'>text</table>"),
+        *("<p style='font-size:10pt; color:wheat'>text</p>", "<p aria-hidden=true>text</p>", "<p class=p>text</p>"),
+        *("<div class='tab on'>text</div>", "<p class=a style='color:#000'>text</p>", "<ul><li>text</ul>"),
+        *("<div style='font-size:0'><p style='font-size:12px'>text</p></div>", "<p style='font-size: 62.5%'>text</p>"),
+        *("<div style='visibility:hidden'><p style='visibility:visible'>text</p></div>", "<p style='x'>text</p>"),
+    ],
+)
+def test_what_a_reader_sees_is_kept(shown: str) -> None:
+    warnings: list[str] = []
+    assert (extract_html(SHEET + shown, warnings), warnings) == ("text", [])
+
+
+WHITE = "<b style='color:white'>x</b>"
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        (f"Salt{WHITE}and{WHITE}tide", "Salt and tide"),
+        (f"Sa{WHITE}lt a{WHITE}nd the ti{WHITE}de", "Salt and the tide"),
+        ("<blockquote>One<br>two<div>three</div></blockquote>four", "> One\ntwo\n\n> three\n\nfour"),
+        ("<p>One</p><p style='margin: 0 40px'>two</p><p style='margin-left: 40px'>three", "One\n\n> two\n\nthree"),
+        ("<p>She wrote: <q>One</q>", "She wrote: “One”"),
+        ("<p>He says:<p><i>one two three four five six seven eight</i><p>End", "> one"),
+        ("<p>He says.<p><i>one two three four five six seven eight</i> (Ito 1999)<p>End", "> one"),
+        ("<p>He says.<p><i>one two three four five six seven eight</i><p>End", "\none"),
+    ],
+)
+def test_gaps_and_quotations(html: str, text: str) -> None:
+    found = extract_html(html)
+    assert text in found if len(text) < 6 else text == found
+
+
+def test_an_embedded_text_that_is_not_read_is_told() -> None:
+    warnings: list[str] = []
+    assert extract_html("<p>One<iframe srcdoc='&lt;p>two'></iframe><svg><title>icon</title></svg>", warnings) == "One"
+    assert warnings == [NOT_READ]
+
+
+def test_styles_that_take_too_long_are_an_error() -> None:
+    sheet = "".join(f"i b.a{{color:#{i:06x}}}" for i in range(3000))
+    with pytest.raises(ValueError, match="styles are too many"):
+        extract_html(f"<style>{sheet}</style>" + "<p>" + "<u>" * 200 + "<b class=a>x</b>" * 2000)

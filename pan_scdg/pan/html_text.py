@@ -1,0 +1,154 @@
+"""Take the text out of an HTML page as a reader sees it."""
+
+import re
+from typing import Any, NamedTuple
+
+from pan_scdg.pan.styles import Look, Styles, is_indented
+
+HIDDEN = "hidden text was left out"
+NOT_READ = "an embedded file was not read"
+_LEFT_OUT = "head iframe noscript object script style svg template title"
+LEFT_OUT = frozenset(_LEFT_OUT.split())
+"""Elements whose content is no part of the text."""
+MIN_EMBEDDED_WORDS = 20
+"""Words of such an element that are worth a warning."""
+_PARAGRAPHS = """
+address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2
+h3 h4 h5 h6 header hr html main nav ol p pre section summary table tbody textarea tfoot thead ul
+"""
+SEPARATORS = {**dict.fromkeys(_PARAGRAPHS.split(), "\n\n"), "li": "\n", "tr": "\n", "td": "\t", "th": "\t"}
+"""Separator before and after an element, so that its words do not join those of its neighbour."""
+BACK_LINK = "\u2191"
+"""The link from a footnote back to its mark, as mammoth writes it."""
+GAP = "\ufdd0"
+"""Stands for text that leaves a gap; no character of a text."""
+MAX_MEAN_WORD = 9
+"""Mean length of words, above which gaps must be spaces."""
+MIN_ITALIC_WORDS = 8
+"""Words of a quotation that is a paragraph in italics."""
+
+
+def extract_html(html: str, warnings: list[str] | None = None) -> str:
+    """Return the text of an HTML page, as a reader sees it: paragraphs apart by a blank line, rows by a line break.
+
+    Text that styles hide is left out, and ``warnings`` says so. Nothing is fetched or run, and no entity is expanded
+    but those of HTML. Markup that is not well-formed is read as a browser would.
+
+    Raises:
+        ValueError: elements are nested too deep, so that the rest would be lost, or styles take too long.
+    """
+    from lxml import etree
+
+    # libxml2 ends a page at a NUL character
+    data = html.replace("\0", "\ufffd").encode("utf-8")
+    if not data.strip():
+        return ""
+    parser = etree.HTMLParser(
+        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True, recover=True
+    )
+    root = etree.fromstring(data, parser)
+    if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
+        raise ValueError("elements are nested too deep")
+    return "" if root is None else extract_tree(root, [] if warnings is None else warnings)
+
+
+def extract_tree(root: Any, warnings: list[str]) -> str:
+    """Return the text of the elements of a page; see `extract_html`."""
+    text = close_gaps("".join(_list_pieces(root, warnings)))
+    text = re.sub(r" ?\n ?", "\n", re.sub(r"[ \t\r\f\v]+", " ", text))
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+class _Place(NamedTuple):
+    """Where text is."""
+
+    look: Look
+    is_quoted: bool
+
+
+def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
+    """Return the pieces of text below an element; walked without recursion, since nesting is the page's choice."""
+    from lxml import etree
+
+    styles = Styles("\n".join(style.text or "" for style in root.iter("style") if _is_for_screens(style)))
+    pieces: list[str] = []
+    places = [_Place(Look(), False)]
+
+    def add(text: str | None) -> None:
+        """Add text as it is read at the last place."""
+        look, is_quoted = places[-1]
+        if not text or text.strip() == BACK_LINK:
+            return
+        if (look.hides or look.leaves_gap) and not text.isspace():
+            if HIDDEN not in warnings:
+                warnings.append(HIDDEN)
+            if look.hides:
+                return
+            text = GAP
+        begins = not pieces or pieces[-1] == "\n\n"
+        if begins and text.isspace():
+            return
+        if begins and is_quoted:
+            pieces.append("> ")  # as in Markdown, so that a block quotation is one
+        pieces.append(text.replace("\n", " "))
+
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        tag = element.tag if isinstance(element.tag, str) else ""
+        if event == "end":
+            places.pop()
+            pieces += filter(None, ["”" if tag == "q" else "", SEPARATORS.get(tag)])
+            add(element.tail)
+            continue
+        if tag in LEFT_OUT:
+            walk.skip_subtree()
+            if tag in ("iframe", "object", "svg") and NOT_READ not in warnings and _embeds_text(element):
+                warnings.append(NOT_READ)
+            places.append(places[-1])
+            continue
+        declared = styles.find_declarations(element)
+        look = places[-1].look.inherit(declared)
+        if element.get("hidden") is not None:
+            look = look._replace(is_shown=False)
+        is_quotation = tag == "blockquote" or (tag in ("p", "div") and is_indented(declared))
+        is_quotation = is_quotation or (tag == "p" and _is_italic_quotation(element, pieces))
+        places.append(_Place(look, places[-1].is_quoted or is_quotation))
+        pieces += filter(None, ["\n" if tag == "br" else SEPARATORS.get(tag), "“" if tag == "q" else ""])
+        add(element.text)
+    return pieces
+
+
+def close_gaps(text: str) -> str:
+    """Return a text with a space, or nothing, for each gap.
+
+    Text that leaves a gap may stand in place of spaces, or between the letters of words.
+    """
+    lines = text.split("\n") if GAP in text else []
+    for number, line in enumerate(lines):
+        words = line.replace(GAP, "").split()
+        is_long = sum(map(len, words)) > MAX_MEAN_WORD * len(words)
+        are_spaces = is_long or 4 * (len(words) - 1) < line.count(GAP)
+        lines[number] = line.replace(GAP, " " if are_spaces else "")
+    return "\n".join(lines) if lines else text
+
+
+def _is_for_screens(style: Any) -> bool:
+    return (style.get("media") or "all").strip().lower() in ("", "all", "screen")
+
+
+def _embeds_text(element: Any) -> bool:
+    return bool(element.get("srcdoc")) or len("".join(element.itertext()).split()) >= MIN_EMBEDDED_WORDS
+
+
+def _is_italic_quotation(paragraph: Any, pieces: list[str]) -> bool:
+    """Return True for a paragraph in italics that is announced by a colon, or ends with a source or its number."""
+    italic = [child for child in paragraph if child.tag in ("em", "i")]
+    rest = "".join([paragraph.text or "", *(child.tail or "" for child in paragraph)])
+    words = "".join("".join(child.itertext()) for child in italic).split()
+    if len(words) < MIN_ITALIC_WORDS:
+        return False
+    source = re.sub(r"\s*(?:\([^()]{3,80}\)|\[\d{1,3}\]|\d{1,3})[.\s]*\Z", "", "".join(paragraph.itertext()))
+    is_announced = "".join(pieces[-20:]).rstrip().endswith(":")
+    return (is_announced and not rest.strip()) or (
+        source != "".join(paragraph.itertext()) and len(rest.split()) <= MIN_ITALIC_WORDS
+    )
