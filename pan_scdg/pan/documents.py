@@ -216,7 +216,7 @@ def main(path: str) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     try:
-        answer = _convert_file(Path(path))
+        answer = convert_file(Path(path))
     except UserError as e:
         answer = {"error": (e.what, e.remedy)}
     except MemoryError:
@@ -226,7 +226,13 @@ def main(path: str) -> None:
     json.dump(answer, sys.stdout)
 
 
-def _convert_file(path: Path) -> dict[str, Any]:
+def convert_file(path: Path) -> dict[str, Any]:
+    """Return ``text`` and ``warnings`` of a DOCX, ODT or PDF, in this process and without limits.
+
+    Raises:
+        UserError: protected, too large, or a scan.
+        Exception: whatever the libraries raise for a damaged file.
+    """
     warnings: list[str] = []
     match path.suffix.lower():
         case ".pdf":

@@ -1,29 +1,48 @@
 """Rewrite a DOCX so that a converter reads its visible text, and only that.
 
-What a converter skips (text boxes, fields, direction overrides, ruby) becomes plain runs; what no reader sees (hidden,
-white or tiny letters) goes. Formatting by a style is not looked at.
+What a converter skips (text boxes, fields, formulas, direction overrides, ruby) becomes plain runs; what no reader sees
+(hidden, tiny or moved letters, and those in the colour of their background) goes.
 """
 
 import io
+import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from pan_scdg.pan.html_text import HIDDEN, NOT_READ
+from pan_scdg.pan.html_text import GAP, HIDDEN, NOT_READ
+from pan_scdg.pan.styles import (
+    BLACK,
+    MAX_TINY_SIZE,
+    MIN_INDENT,
+    MIN_OFFSET,
+    WHITE,
+    Colour,
+    are_alike,
+    is_moved_away,
+    parse_colour,
+    parse_declarations,
+)
 
 PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
+EMBEDDED = ("word/diagrams/data", "word/embeddings/", "word/afchunk")
+"""Beginnings of the names of parts whose text is not read."""
+MARGINS, MIN_MARGIN_WORDS = ("word/header", "word/footer"), 40
+"""Names of headers and footers, and the words in one that are worth a warning."""
+MARGIN_NOT_READ = "a long header or footer was not read"
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-WRAPPERS = [f"{WORD}{name}" for name in ("bdo", "dir", "fldSimple", "smartTag")]
+MATHS = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+WRAPPERS = [*(f"{WORD}{name}" for name in ("bdo", "dir", "fldSimple", "smartTag", "customXml")), f"{MATHS}oMathPara"]
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-QUOTATION_STYLES = {"quote", "intensequote", "blocktext", "blockquote", "blockquotation", "zitat", "intensiveszitat"}
-SIDES, MIN_INDENT = (("left", "start"), ("right", "end")), 280
-"""Indentation of a block quotation at both sides, half a centimetre in twentieths of a point."""
-MIN_WHITE = 0xF5
-"""Least red, green and blue of a colour that is taken for white."""
-MAX_TINY_SIZE = 4
-"""Largest size of letters that no reader sees, in half points."""
+QUOTATION_STYLES = {"quote", "intensequote", "blocktext", "blockquote", "blockquotation", "quotation", "quotations"}
+SIDES = (("left", "start"), ("right", "end"))
+TWIPS, EMU = 20, 12700
+"""Units of a point."""
+MIN_LETTER_WIDTH = 10
+"""Least width of letters that a reader sees, in percent."""
 
 
 def show_visible_text(path: Path) -> tuple[io.BytesIO, list[str]]:
@@ -34,20 +53,107 @@ def show_visible_text(path: Path) -> tuple[io.BytesIO, list[str]]:
     """
     shown, warnings = io.BytesIO(), dict[str, None]()
     with ZipFile(path) as archive, ZipFile(shown, "w") as copy:
-        for name in archive.namelist():
+        names = archive.namelist()
+        formats = Formats(
+            *(archive.read(f"word/{n}.xml") if f"word/{n}.xml" in names else b"" for n in ("styles", "settings"))
+        )
+        for name in names:
             data = archive.read(name)
-            copy.writestr(name, _rewrite(data, warnings) if name in PARTS else data)
+            copy.writestr(name, _rewrite(data, formats, warnings) if name in PARTS else data)
+            if name.startswith(EMBEDDED):
+                warnings[NOT_READ] = None
+            if name.startswith(MARGINS) and len(re.sub(rb"<[^>]*>", b" ", data).split()) >= MIN_MARGIN_WORDS:
+                warnings[MARGIN_NOT_READ] = None
     shown.seek(0)
     return shown, list(warnings)
 
 
-def _rewrite(data: bytes, warnings: dict[str, None]) -> bytes:
+class Formats:
+    """The formats of runs and paragraphs: their own, and those of their styles.
+
+    Args:
+        styles: the part ``word/styles.xml``, or nothing.
+        settings: the part ``word/settings.xml``, or nothing.
+    """
+
+    def __init__(self, styles: bytes, settings: bytes) -> None:
+        root = _parse(styles or b"<styles/>")
+        self._styles = {style.get(f"{WORD}styleId"): style for style in root.iter(f"{WORD}style")}
+        self._defaults = root.find(f"{WORD}docDefaults")
+        default = (f"{WORD}type", "paragraph"), (f"{WORD}default", "1")
+        usual = (name for name, style in self._styles.items() if all(style.get(key) == v for key, v in default))
+        self._usual = next(usual, None)
+        self.shows_page_colour = b"displayBackgroundShape" in settings
+
+    def list_styles(self, name: str | None) -> Iterator[Any]:
+        """Yield a style and those that it is based on."""
+        seen: set[str | None] = set()
+        while name in self._styles and name not in seen:
+            seen.add(name)
+            yield self._styles[name]
+            name = _read_value(self._styles[name], "basedOn")
+
+    def list_for_run(self, run: Any) -> list[Any]:
+        """Return the formats of a run, the nearest first."""
+        own = run.find(f"{WORD}rPr")
+        paragraph = next(run.iterancestors(f"{WORD}p"), None)
+        styles = chain(
+            self.list_styles(_read_value(own, "rStyle")),
+            () if paragraph is None else self._list_paragraph_styles(paragraph),
+        )
+        defaults = None if self._defaults is None else self._defaults.find(f".//{WORD}rPr")
+        return [each for each in (own, *(style.find(f"{WORD}rPr") for style in styles), defaults) if each is not None]
+
+    def list_for_paragraph(self, paragraph: Any) -> list[Any]:
+        """Return the formats of a paragraph, the nearest first."""
+        styles = self._list_paragraph_styles(paragraph)
+        found = (paragraph.find(f"{WORD}pPr"), *(style.find(f"{WORD}pPr") for style in styles))
+        return [each for each in found if each is not None]
+
+    def name_styles(self, paragraph: Any) -> set[str]:
+        """Return the names of the styles of a paragraph, in lower case and without spaces."""
+        named = [_read_value(style, "name") for style in self._list_paragraph_styles(paragraph)]
+        own = _read_value(paragraph.find(f"{WORD}pPr"), "pStyle")
+        return {name.casefold().replace(" ", "") for name in (*named, own)}
+
+    def has_shades(self, table: Any) -> bool:
+        """Return True if the style of a table shades some of its cells."""
+        name = _read_value(table.find(f"{WORD}tblPr"), "tblStyle")
+        return any(style.find(f".//{WORD}shd") is not None for style in self.list_styles(name))
+
+    def _list_paragraph_styles(self, paragraph: Any) -> Iterator[Any]:
+        return self.list_styles(_read_value(paragraph.find(f"{WORD}pPr"), "pStyle") or self._usual)
+
+
+def _parse(data: bytes) -> Any:
     from lxml import etree
 
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    root = etree.fromstring(data, parser)
+    return etree.fromstring(
+        data, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    )
+
+
+def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
+    from lxml import etree
+
+    root = _parse(data)
     for fallback in list(root.iter(f"{COMPATIBILITY}Fallback")):  # the same text once more, for older programs
         fallback.getparent().remove(fallback)
+    for formula in list(root.iter(f"{MATHS}oMath")):
+        formula.addnext(_make_run("".join(text.text or "" for text in formula.iter(f"{MATHS}t", f"{WORD}t"))))
+        formula.getparent().remove(formula)
+    for gap in list(root.iter(f"{WORD}br", f"{WORD}cr", f"{WORD}ptab")):  # a page break ends a word, too
+        gap.tag = f"{WORD}tab" if gap.tag.endswith("tab") else f"{WORD}br"
+        gap.attrib.clear()
+    for run in list(root.iter(f"{WORD}r")):
+        texts = list(run.iterchildren(f"{WORD}t"))
+        if any(text.text for text in texts) and (space := _find_replacement(run, formats)) is not None:
+            warnings[HIDDEN] = None
+            for text in texts:
+                text.text = space if text is texts[0] else ""
+    for paragraph in root.iter(f"{WORD}p"):
+        if _is_block_quotation(paragraph, formats):
+            paragraph.insert(int(paragraph.find(f"{WORD}pPr") is not None), _make_run("> "))
     for box in list(root.iter(f"{WORD}txbxContent")):
         _move_behind(box, *(ancestor for ancestor in box.iterancestors(f"{WORD}p")))
     for ruby in list(root.iter(f"{WORD}ruby")):
@@ -56,21 +162,18 @@ def _rewrite(data: bytes, warnings: dict[str, None]) -> bytes:
     for wrapper in list(root.iter(*WRAPPERS)):
         _move_behind(wrapper, wrapper)
         wrapper.getparent().remove(wrapper)
-    for run in list(root.iter(f"{WORD}r")):
-        if (space := _find_replacement(run)) is not None and any(run.itertext()):
-            warnings[HIDDEN] = None
-            texts = list(run.iter(f"{WORD}t"))
-            for text in texts:
-                text.text = space if text is texts[0] else ""
-    for paragraph in root.iter(f"{WORD}p"):
-        if _is_block_quotation(paragraph):
-            run = etree.Element(f"{WORD}r")
-            etree.SubElement(run, f"{WORD}t", {SPACE: "preserve"}).text = "> "
-            paragraph.insert(1, run)  # behind its properties
     if root.find(f".//{WORD}altChunk") is not None:
         warnings[NOT_READ] = None
     result: bytes = etree.tostring(root)
     return result
+
+
+def _make_run(text: str) -> Any:
+    from lxml import etree
+
+    run = etree.Element(f"{WORD}r")
+    etree.SubElement(run, f"{WORD}t", {SPACE: "preserve"}).text = text
+    return run
 
 
 def _move_behind(element: Any, *places: Any) -> None:
@@ -81,51 +184,122 @@ def _move_behind(element: Any, *places: Any) -> None:
             parent.insert(index + number, child)
 
 
-def _find_replacement(run: Any) -> str | None:
+def _find_replacement(run: Any, formats: Formats) -> str | None:
     """Return what a reader sees of a run that is hidden: nothing, or a gap; None for a visible run."""
-    formats = run.find(f"{WORD}rPr")
-    if formats is None:
-        return None
-    if any(_is_on(formats.find(f"{WORD}{name}")) for name in ("vanish", "webHidden")):
+    found = formats.list_for_run(run)
+    if any(_is_on(_find(found, name)) for name in ("vanish", "webHidden", "specVanish")) or _is_outside(run, formats):
         return ""
-    size = _read_value(formats, "sz")
-    if size.isdecimal() and int(size) <= MAX_TINY_SIZE:
+    size, width = (_get_value(_find(found, name)) for name in ("sz", "w"))
+    if size.isdecimal() and int(size) <= 2 * MAX_TINY_SIZE:
         return ""
-    return " " if _is_white(_read_value(formats, "color")) and not any(_list_backgrounds(run)) else None
+    if width.rstrip("%").isdecimal() and int(width.rstrip("%")) < MIN_LETTER_WIDTH:
+        return ""
+    is_clear = any("textFill" in str(e.tag) and _is_clear(e) for each in found for e in each)
+    return GAP if is_clear or are_alike(_read_colour(found), _find_background(run, found, formats)) else None
 
 
-def _is_block_quotation(paragraph: Any) -> bool:
+def _is_outside(run: Any, formats: Formats) -> bool:
+    """Return True if a run is in a hidden row, or outside of the page."""
+    for element in run.iterancestors():
+        name = str(element.tag).rpartition("}")[2]
+        if name == "tr" and element.find(f"{WORD}trPr/{WORD}hidden") is not None:
+            return True
+        if name == "p" and (indent := _find(formats.list_for_paragraph(element), "ind")) is not None:
+            sides = (indent.get(f"{WORD}{side}") or "0" for side in ("left", "start", "right", "end"))
+            if any(_read_number(side) <= -MIN_OFFSET * TWIPS for side in sides):
+                return True
+        if name == "anchor":
+            offsets = (place.text or "" for place in element.iter("{*}posOffset"))
+            return any(_read_number(offset) <= -MIN_OFFSET * EMU for offset in offsets)
+        if name in ("shape", "rect") and is_moved_away(parse_declarations(element.get("style") or "")):
+            return True
+    return False
+
+
+def _is_block_quotation(paragraph: Any, formats: Formats) -> bool:
     """Return True for a paragraph with a style for quotations, or one that is indented at both sides."""
-    formats = paragraph.find(f"{WORD}pPr")
-    if formats is None or not any(map(str.strip, paragraph.itertext())):
+    if not any(text.text and text.text.strip() for text in paragraph.iter(f"{WORD}t")):
         return False
-    indent = formats.find(f"{WORD}ind")
-    sides = [] if indent is None else [indent.get(f"{WORD}{s}") or indent.get(f"{WORD}{o}") for s, o in SIDES]
-    is_indented = all(side and side.isdecimal() and int(side) >= MIN_INDENT for side in sides) and bool(sides)
-    return is_indented or _read_value(formats, "pStyle").casefold() in QUOTATION_STYLES
+    if formats.name_styles(paragraph) & QUOTATION_STYLES:
+        return True
+    if (indent := _find(formats.list_for_paragraph(paragraph), "ind")) is None:
+        return False
+    sides = [indent.get(f"{WORD}{side}") or indent.get(f"{WORD}{other}") or "" for side, other in SIDES]
+    return all(_read_number(side) >= MIN_INDENT * TWIPS for side in sides)
+
+
+def _find(formats: list[Any], name: str) -> Any:
+    """Return the nearest format of a name."""
+    return next((each for each in (f.find(f"{WORD}{name}") for f in formats) if each is not None), None)
 
 
 def _is_on(element: Any) -> bool:
-    return element is not None and element.get(f"{WORD}val") not in ("0", "false", "off")
+    return element is not None and _get_value(element) not in ("0", "false", "off")
 
 
-def _read_value(formats: Any, name: str) -> str:
-    element = formats.find(f"{WORD}{name}")
+def _is_clear(fill: Any) -> bool:
+    """Return True for a fill of letters that is none, or transparent."""
+    return any(
+        str(e.tag).endswith("}noFill") or (str(e.tag).endswith("}alpha") and "100000" in e.values())
+        for e in fill.iter()
+    )
+
+
+def _get_value(element: Any) -> str:
     return "" if element is None else str(element.get(f"{WORD}val") or "")
 
 
-def _is_white(colour: str) -> bool:
-    try:
-        return len(colour) == 6 and min(bytes.fromhex(colour)) >= MIN_WHITE
-    except ValueError:
-        return False
+def _read_value(formats: Any, name: str) -> str:
+    return "" if formats is None else _get_value(formats.find(f"{WORD}{name}"))
 
 
-def _list_backgrounds(run: Any) -> Iterator[bool]:
-    """Yield True for each colour behind a run that is not white."""
-    for element in (run, *run.iterancestors()):
-        for formats in element.iterchildren(*(f"{WORD}{name}" for name in ("rPr", "pPr", "tcPr", "tblPr"))):
-            shade = formats.find(f"{WORD}shd")
-            fill = "" if shade is None else str(shade.get(f"{WORD}fill") or "auto")
-            yield bool(fill and fill != "auto" and not _is_white(fill))
-            yield formats.find(f"{WORD}highlight") is not None
+def _read_number(value: str) -> float:
+    return int(value) if re.fullmatch(r"-?\d{1,9}", value) else 0.0
+
+
+def _read_colour(formats: list[Any]) -> Colour | None:
+    """Return the colour of letters; None: one that contrasts with the background."""
+    element = _find(formats, "color")
+    if element is None:
+        return None
+    theme = element.get(f"{WORD}themeColor")
+    if theme in ("background1", "light1") and element.get(f"{WORD}themeShade") is None:
+        return WHITE
+    return BLACK if theme in ("text1", "dark1") else _parse_hex(_get_value(element))
+
+
+def _find_background(run: Any, found: list[Any], formats: Formats) -> Colour | None:
+    """Return the colour behind a run; None: not known, such as that of a text box."""
+    highlight = _get_value(_find(found, "highlight"))
+    if highlight not in ("", "none"):
+        return parse_colour(highlight.lower(), None)
+    if (fill := _read_fill(found)) is not None:
+        return fill
+    for element in run.iterancestors():
+        name = str(element.tag).rpartition("}")[2]
+        own = formats.list_for_paragraph(element) if name == "p" else element.iterchildren(f"{WORD}{name}Pr")
+        if (fill := _read_fill(list(own))) is not None:
+            return fill
+        if (name == "tbl" and formats.has_shades(element)) or (name == "txbxContent" and _is_filled(element)):
+            return None
+        page = element.find(f"{WORD}background") if name == "document" and formats.shows_page_colour else None
+        if page is not None:
+            return _parse_hex(page.get(f"{WORD}color") or "")
+    return WHITE
+
+
+def _is_filled(box: Any) -> bool:
+    shape = next((e for e in box.iterancestors() if str(e.tag).rpartition("}")[2] in ("wsp", "shape", "rect")), None)
+    return shape is not None and (shape.get("fillcolor") is not None or shape.find("{*}spPr/{*}solidFill") is not None)
+
+
+def _read_fill(formats: list[Any]) -> Colour | None:
+    """Return the colour of the nearest shade; None without one."""
+    shade = _find(formats, "shd")
+    name = "color" if _get_value(shade) == "solid" else "fill"
+    fill = "" if shade is None else str(shade.get(f"{WORD}{name}") or "auto")
+    return None if fill in ("", "auto") else _parse_hex(fill)
+
+
+def _parse_hex(value: str) -> Colour | None:
+    return parse_colour(f"#{value.lower()}", None) if len(value) == 6 else None

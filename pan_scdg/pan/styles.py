@@ -75,7 +75,7 @@ class Look(NamedTuple):
         background = declared.get("background-color") or declared.get("background", "transparent")
         opacity = _LENGTH.match(declared.get("opacity", "1"))
         return Look(
-            self.is_shown and declared.get("display") != "none" and not _is_moved_away(declared),
+            self.is_shown and declared.get("display") != "none" and not is_moved_away(declared),
             visibility not in ("hidden", "collapse"),
             self.is_opaque
             and not _is_transparent(declared.get("color", ""))
@@ -136,7 +136,7 @@ def is_indented(declared: Mapping[str, str]) -> bool:
     return all(MIN_INDENT <= measure(side, 12, 0) < MIN_OFFSET for side in sides)
 
 
-def _is_moved_away(declared: Mapping[str, str]) -> bool:
+def is_moved_away(declared: Mapping[str, str]) -> bool:
     """Return True for an element that lies outside of the page or has no room."""
     places = [declared.get(name, "") for name in ("left", "right", "top", "text-indent", "margin-left")]
     sizes = (declared.get(name, "") for name in ("width", "height", "max-width", "max-height"))

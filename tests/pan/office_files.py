@@ -3,6 +3,7 @@
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -31,7 +32,7 @@ def pack(parts: Mapping[str, str]) -> bytes:
     return packed.getvalue()
 
 
-def make_docx(body: str = BODY, prolog: str = "") -> bytes:
+def make_docx(body: str = BODY, prolog: str = "", parts: Mapping[str, str] = MappingProxyType({})) -> bytes:
     kinds = "application/vnd.openxmlformats-"
     relation = (
         f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" Type="{OFFICE}/{{}}" Target="{{}}"/>'
@@ -46,6 +47,7 @@ def make_docx(body: str = BODY, prolog: str = "") -> bytes:
             "word/_rels/document.xml.rels": relation.format("footnotes", "footnotes.xml") + "</Relationships>",
             "word/document.xml": f"{prolog}<w:document {WORD}><w:body>{body}</w:body></w:document>",
             "word/footnotes.xml": f"<w:footnotes {WORD}>{NOTE}</w:footnotes>",
+            **{f"word/{name}": f"<w:{name[:-4]} {WORD}>{content}</w:{name[:-4]}>" for name, content in parts.items()},
         }
     )
 

@@ -120,6 +120,28 @@ WHITE, DARK = "<w:color w:val='FFFFFF'/>", "<w:shd w:fill='202020'/>"
 BOX = "<w:p><w:r><w:t>before</w:t><w:pict><w:txbxContent>{}</w:txbxContent></w:pict></w:r></w:p>"
 
 
+STYLE = "<w:style w:type='{}' w:styleId='{}'><w:name w:val='{}'/><w:basedOn w:val='{}'/>{}</w:style>"
+STYLES = "".join(
+    STYLE.format(*row)
+    for row in (
+        ("character", "h", "Hidden", "", "<w:rPr><w:vanish/></w:rPr>"),
+        ("character", "h2", "Hidden too", "h", ""),
+        ("paragraph", "w", "White", "", f"<w:rPr>{WHITE}</w:rPr>"),
+        ("paragraph", "d", "Dark", "w", f"<w:pPr>{DARK}</w:pPr>"),
+        ("table", "t", "Rows", "", f"<w:tblStylePr><w:tcPr>{DARK}</w:tcPr></w:tblStylePr>"),
+        ("paragraph", "Zitat", "Quote", "", ""),
+    )
+)
+TWO = "<w:p><w:pPr>{}</w:pPr><w:r><w:t>text</w:t></w:r></w:p><w:p><w:r><w:t>after</w:t></w:r></w:p>"
+CELL = "<w:tbl><w:tblPr>{}</w:tblPr><w:tr><w:trPr>{}</w:trPr><w:tc><w:tcPr>{}</w:tcPr>{}</w:tc></w:tr></w:tbl>"
+TITLE = f"<w:p>{RUN.format(WHITE, 'a title')}</w:p>"
+SHAPES = " ".join(
+    f'xmlns:{name}="http://x.test/{name}"' for name in ("a", "wp", "wps", "v")
+) + ' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'  # fmt: skip
+SHAPE = f"<w:p {SHAPES}>{SEEN.format('one')}<w:r><w:drawing>{{}}</w:drawing></w:r></w:p>"
+INNER = "<w:txbxContent>{}</w:txbxContent>"
+
+
 @pytest.mark.parametrize(
     ("body", "text", "hides"),
     [
@@ -128,31 +150,44 @@ BOX = "<w:p><w:r><w:t>before</w:t><w:pict><w:txbxContent>{}</w:txbxContent></w:p
         (f"<w:p>{SEEN.format('two')}{RUN.format(WHITE, 'x')}{SEEN.format('words')}</w:p>", "two words", True),
         (f"<w:p>{RUN.format(WHITE + DARK, 'a title')}</w:p>", "a title", False),
         (f"<w:p><w:pPr>{DARK}</w:pPr>{RUN.format(WHITE, 'a title')}</w:p>", "a title", False),
-        (
-            f"<w:p>{SEEN.format('re')}{RUN.format(TINY, 'q')}{SEEN.format('ad')}</w:p>",
-            "read",
-            True,
-        ),
-        (
-            f"<w:p><w:bdo>{SEEN.format('one')}</w:bdo><w:fldSimple>{SEEN.format(' two')}</w:fldSimple></w:p>",
-            "one two",
-            False,
-        ),
+        (f"<w:p>{SEEN.format('re')}{RUN.format(TINY, 'q')}{SEEN.format('ad')}</w:p>", "read", True),
+        (f"<w:p>{SEEN.format('re')}{RUN.format('<w:w w:val=' + repr('1') + '/>', 'q')}{SEEN.format('ad')}</w:p>",
+         "read", True),
+        (f"<w:p>{SEEN.format('re')}{RUN.format('<w:rStyle w:val=' + repr('h2') + '/>', 'q')}{SEEN.format('ad')}</w:p>",
+         "read", True),
+        (TWO.format("<w:pStyle w:val='w'/>"), "after", True),
+        (TWO.format("<w:pStyle w:val='d'/>"), "text\n\nafter", False),
+        (TWO.format("<w:pStyle w:val='Zitat'/>"), "> text\n\nafter", False),
+        (TWO.format("<w:ind w:left='-12000'/>"), "after", True),
+        (CELL.format("", "", DARK, TITLE), "a title", False),
+        (CELL.format("<w:tblStyle w:val='t'/>", "", "", TITLE), "a title", False),
+        (CELL.format("", "", "", TITLE) + TWO.format(""), "text\n\nafter", True),
+        (CELL.format("", "<w:hidden/>", DARK, TITLE) + TWO.format(""), "text\n\nafter", True),
+        (f"<w:p>{RUN.format('<w:color w:themeColor=' + repr('background1') + '/>', 'x')}{SEEN.format('y')}</w:p>",
+         "y", True),
+        (f"<w:p>{SEEN.format('y')}{RUN.format('<w:color w:val=' + repr('202020') + '/>' + DARK, 'x')}</w:p>",
+         "y", True),
+        (f"<w:p><w:bdo>{SEEN.format('one')}</w:bdo><w:fldSimple>{SEEN.format(' two')}</w:fldSimple></w:p>",
+         "one two", False),
         (f"<w:p><w:dir><w:bdo>{SEEN.format('one')}</w:bdo>{SEEN.format(' two')}</w:dir></w:p>", "one two", False),
-        (
-            f"<w:p>{RUBY.format(SEEN.format('kan'), SEEN.format('漢'))}</w:p>",
-            "漢",
-            False,
-        ),
+        (f"<w:p>{RUBY.format(SEEN.format('kan'), SEEN.format('漢'))}</w:p>", "漢", False),
         (BOX.format(f"<w:p>{SEEN.format('in the box')}</w:p>"), "before\n\nin the box", False),
+        (SHAPE.format(f"<wps:wsp><wps:spPr><a:solidFill/></wps:spPr>{INNER.format(TITLE)}</wps:wsp>"),
+         "one\n\na title", False),
+        (SHAPE.format(INNER.format(TITLE)), "one", True),
+        (SHAPE.format(f"<wp:anchor><wp:posOffset>-9000000</wp:posOffset>{INNER.format(TWO.format(''))}</wp:anchor>"),
+         "one", True),
+        (f"<w:p {SHAPES}>{SEEN.format('if ')}<m:oMathPara><m:oMath><m:r><m:t>x=y</m:t></m:r></m:oMath></m:oMathPara>"
+         "</w:p>", "if x=y", False),
+        ("<w:p><w:r><w:t>one</w:t><w:br w:type='page'/><w:t>two</w:t><w:ptab/><w:t>three</w:t></w:r></w:p>",
+         "one\ntwo three", False),
+        (f"<w:p>{SEEN.format('one')}<w:del><w:r><w:delText>no</w:delText></w:r></w:del></w:p>", "one", False),
     ],
-)
+)  # fmt: skip
 def test_a_docx_is_read_as_a_reader_sees_it(body: str, text: str, hides: bool, tmp_path: Path) -> None:
-    path = tmp_path / "a.docx"
-    path.write_bytes(make_docx(body))
-    document = read_any_document(path)
-    assert document.text == text
-    assert (document.warnings == ("hidden text was left out",)) == hides
+    (tmp_path / "a.docx").write_bytes(make_docx(body, parts={"styles.xml": STYLES}))
+    warnings = ["hidden text was left out"] if hides else []
+    assert documents.convert_file(tmp_path / "a.docx") == {"text": text, "warnings": warnings}
 
 
 QUOTED = "<w:p><w:pPr>{}</w:pPr><w:r><w:t>One two</w:t></w:r></w:p><w:p><w:r><w:t>after</w:t></w:r></w:p>"
