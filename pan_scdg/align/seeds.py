@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.units import PreparedText, stem_word
+from pan_scdg.align.units import PreparedText, Words, stem_word
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -41,7 +41,7 @@ class Run(NamedTuple):
     """Characters of the target inside runs of equal words."""
 
 
-def find_runs(target: PreparedText, source: PreparedText, min_words: int = RUN_WORDS) -> list[Run]:
+def find_runs(target: PreparedText | Words, source: PreparedText | Words, min_words: int = RUN_WORDS) -> list[Run]:
     """Return the longest common runs of at least ``min_words`` words, in the order of the target, without overlap.
 
     Of equally long runs, the one that begins soonest after the previous run is taken.
@@ -69,7 +69,7 @@ def find_runs(target: PreparedText, source: PreparedText, min_words: int = RUN_W
     return runs
 
 
-def list_grams(text: PreparedText, words: int = RUN_WORDS) -> Iterator[tuple[str, ...]]:
+def list_grams(text: PreparedText | Words, words: int = RUN_WORDS) -> Iterator[tuple[str, ...]]:
     """Yield all runs of ``words`` words."""
     return zip(*(text.forms[i:] for i in range(words)))
 

@@ -54,6 +54,15 @@ class _LatinLetters(dict[int, str]):
 _LATIN_LETTERS = _LatinLetters()
 
 
+class Words(NamedTuple):
+    """The words of a text, in order."""
+
+    forms: tuple[str, ...]
+    """Normalised words."""
+    words: Integers
+    """Start and exclusive end of each word in characters, ``[w, 2]``."""
+
+
 class PreparedText(NamedTuple):
     """The words and units of a text, in order."""
 
@@ -82,8 +91,7 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS) -> PreparedText:
     more than `MAX_UNIT_WORDS` is cut into equal parts. White space around a unit does not belong to it. A text without
     words has no units.
     """
-    matches = list(_WORD.finditer(text))
-    words = np.array([match.span() for match in matches], np.int64).reshape(-1, 2)
+    forms, words = read_words(text)
     units: list[list[int]] = []
     spans: list[list[int]] = []
     is_short = False
@@ -106,12 +114,18 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS) -> PreparedText:
     if is_short and len(units) > 1:
         units[-2][1], spans[-2][1] = units[-1][1], spans[-1][1]
         del units[-1], spans[-1]
-    forms = tuple(normalise_word(match[0]) for match in matches)
     numbers: dict[str, int] = {}
     places = np.array([numbers.setdefault(stem_word(form), len(numbers)) for form in forms], np.int64)
     bounds, ends = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (units, spans))
     parts = find_parts(text, words[:, 0])
     return PreparedText(forms, words, bounds, ends, tuple(numbers), places, parts, mark_counted(parts, ends))
+
+
+def read_words(text: str) -> Words:
+    """Return the words of a text."""
+    matches = list(_WORD.finditer(text))
+    spans = np.array([match.span() for match in matches], np.int64).reshape(-1, 2)
+    return Words(tuple(normalise_word(match[0]) for match in matches), spans)
 
 
 def find_excluded(text: str) -> list[tuple[int, int, Kind]]:

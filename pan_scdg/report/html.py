@@ -52,7 +52,6 @@ def render_report(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> str:
         "report.html.j2",
         PAIR_SCRIPTS,
         page=arrange_page(report, max_bytes),
-        legend=describe_levels("sentence"),
         report=report,
         summary=summarise(report),
         facts=list_facts(report),

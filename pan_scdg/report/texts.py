@@ -123,22 +123,6 @@ class TextView:
         starts = [first for first, last, _ in self.stretches if first <= begin < last and begin < end]
         return "-".join(map(str, ("text", self.number, *starts)))
 
-    def grade_sentences(self, gains: TokenGains) -> list[Stretch]:
-        """Return the sentences that contain tokens, without the space around them, and the levels of their means.
-
-        A token belongs to the sentence that it begins in.
-        """
-        graded: list[Stretch] = []
-        tokens = sorted((begin, gain) for (begin, end), gain in _pair_tokens(gains) if begin < end)
-        starts = [begin for begin, _ in tokens]
-        for begin, end in self.sentences:
-            inside = [gain for _, gain in tokens[bisect_right(starts, begin - 1) : bisect_right(starts, end - 1)]]
-            sentence = self.text[begin:end]
-            if inside and sentence.strip():
-                bare = begin + len(sentence) - len(sentence.lstrip()), begin + len(sentence.rstrip())
-                graded.append((*bare, bisect_right(LEVEL_EDGES["sentence"], sum(inside) / len(inside))))
-        return graded
-
     def pack_gains(self, gains: TokenGains) -> dict[str, Any]:
         """Return tokens as distance from the previous one, length and gain in hundredths of a nat; ends of sentences.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from pan_scdg.align.equal_words import find_equal_words
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.units import count_words
 from pan_scdg.report.charts import (
@@ -19,8 +20,8 @@ from pan_scdg.report.charts import (
     map_passages,
 )
 from pan_scdg.report.ranking import list_places, measure_share
-from pan_scdg.report.records import Excluded, Report, ReportPair
-from pan_scdg.report.texts import NEUTRAL_LEVEL, Mark, Piece, Span, Stretch, TextView, cut_block, measure_text
+from pan_scdg.report.records import Excluded, Report, ReportPair, subtract_spans
+from pan_scdg.report.texts import Mark, Piece, Span, TextView, cut_block, measure_text
 from pan_scdg.report.wording import describe_passage
 
 MAX_PAGE_BYTES = 20_000_000
@@ -32,8 +33,8 @@ PAGE_BYTES, ROW_BYTES, DETAIL_BYTES, PASSAGE_BYTES = 250_000, 1_200, 2_500, 1_60
 """Most bytes of the page itself, of a row, of a pair in detail and of a passage without its texts."""
 TOKEN_BYTES = 10
 """Most bytes of a token's gain."""
-SENTENCE_BYTES = 40
-"""Most bytes of a coloured sentence's markup and place."""
+EQUAL_BYTES = 60
+"""Most bytes of the markup and the places of a stretch of equal words."""
 GAINS_SHARE = 0.3
 """Share of the page that is kept for the gains of the best pairs."""
 
@@ -53,6 +54,18 @@ class Row:
         """Return the numbers of words of the passages in the suspicious text that were compared."""
         return [count_words(self.left.compared[p.begin : p.end]) for p in self.pair.passages]
 
+    @cached_property
+    def equal(self) -> list[tuple[list[Span], list[Span]]]:
+        """Return by passage the stretches of equal words in both texts that were compared."""
+        left, right = self.left.compared, self.right.compared
+        stretches = []
+        for p in self.pair.passages:
+            own, other = find_equal_words(left[p.begin : p.end], right[p.begin2 : p.end2])
+            stretches.append(
+                ([(p.begin + a, p.begin + b) for a, b in own], [(p.begin2 + a, p.begin2 + b) for a, b in other])
+            )
+        return stretches
+
     @property
     def share(self) -> float:
         """Return the share of the suspicious text's characters inside passages that count."""
@@ -66,11 +79,15 @@ class Row:
         return " ".join(",".join(map(str, row)) for row in fields)
 
 
+EQUAL, EXCLUDED = 0, 1
+"""Owners of the stretches of a side: equal words, and what does not count."""
+
+
 class Side(NamedTuple):
     """The text of a passage: its beginning, the number of characters left out after it, and its end."""
 
     begin: list[Piece]
-    """Each with the level of its gain, if it has a colour."""
+    """The owner is `EQUAL` or `EXCLUDED`, if any."""
     left_out: int
     end: list[Piece]
 
@@ -88,8 +105,8 @@ class PassageView:
     """The source."""
     anchor: str
     sentence: str
-    graded: Sequence[Stretch] = ()
-    """Coloured sentences of the text on the left, with the level of their gain."""
+    equal: tuple[Sequence[Span], Sequence[Span]] = ((), ())
+    """Stretches of equal words in both texts."""
     rank: int | None = None
     """Of the source if there are several, whose number and name are then shown."""
 
@@ -106,12 +123,12 @@ class PassageView:
     @property
     def left(self) -> Side:
         """Return its text on the left."""
-        return _make_side(self.left_text.text, (self.passage.begin, self.passage.end), self.graded)
+        return _make_side(self.left_text, (self.passage.begin, self.passage.end), self.equal[0])
 
     @property
     def right(self) -> Side:
         """Return its text on the right."""
-        return _make_side(self.right_text.text, (self.passage.begin2, self.passage.end2), ())
+        return _make_side(self.right_text, (self.passage.begin2, self.passage.end2), self.equal[1])
 
     @property
     def anchors(self) -> tuple[str, str]:
@@ -181,6 +198,8 @@ def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
         texts = {row.left, row.right} - shown
         size = DETAIL_BYTES + sum(text.measure() for text in texts)
         size += sum(measure_passage(passage, row.left, row.right) for passage in row.pair.passages)
+        if size <= space:
+            size += EQUAL_BYTES * sum(len(side) for passage in row.equal for side in passage)
         if size <= space and len(chosen) < MAX_DETAILS:
             chosen.append(row)
             shown |= texts
@@ -199,10 +218,10 @@ def measure_passage(passage: Evidence, left: TextView, right: TextView) -> int:
 
 
 def _measure_gains(row: Row) -> int:
-    """Return the size of a pair's gains: of its tokens, and of coloured sentences."""
+    """Return the size of a pair's gains."""
     if row.pair.gains is None:
         return 0
-    return TOKEN_BYTES * len(row.pair.gains.gains) + SENTENCE_BYTES * len(row.left.sentences)
+    return TOKEN_BYTES * (len(row.pair.gains.gains) + len(row.left.sentences))
 
 
 def _choose_gains(rows: Iterable[Row], space: int) -> set[int]:
@@ -230,15 +249,14 @@ def mark_texts(rows: Iterable[PassageView], texts: Iterable[TextView]) -> None:
 def _make_detail(row: Row, with_gains: bool) -> Detail:
     pair, left, right = row.pair, row.left, row.right
     gains = pair.gains if with_gains else None
-    sentences = [] if gains is None else left.grade_sentences(gains)
-    sentences = [sentence for sentence in sentences if sentence[2] != NEUTRAL_LEVEL]
     passages = tuple(
-        PassageView(i, passage, left, right, f"pair-{row.number}-{i}", describe_passage(passage, words), sentences)
-        for i, (passage, words) in enumerate(zip(pair.passages, row.words), 1)
+        PassageView(i, passage, left, right, f"pair-{row.number}-{i}", describe_passage(passage, words), equal)
+        for i, (passage, words, equal) in enumerate(zip(pair.passages, row.words, row.equal), 1)
     )
     data: dict[str, Any] = {
         "texts": [left.number, right.number],
         "passages": [locate_passage(passage, left, right) for passage in pair.passages],
+        "equal": [[_flatten(own, left), _flatten(other, right)] for own, other in row.equal],
         "uncounted": [i for i, passage in enumerate(pair.passages, 1) if not passage.counts],
     }
     return Detail(
@@ -256,12 +274,19 @@ def locate_passage(passage: Evidence, left: TextView, right: TextView) -> list[i
     return [*map(left.to_units, (passage.begin, passage.end)), *map(right.to_units, (passage.begin2, passage.end2))]
 
 
-def _make_side(text: str, passage: Span, graded: Sequence[Stretch]) -> Side:
+def _flatten(stretches: Iterable[Span], text: TextView) -> list[int]:
+    """Return begins and ends in UTF-16 units."""
+    return [text.to_units(place) for stretch in stretches for place in stretch]
+
+
+def _make_side(view: TextView, passage: Span, equal: Sequence[Span]) -> Side:
     """Return the text of a passage, without its middle if it is long."""
+    text, marked = view.text, (span for stretch in equal for span in subtract_spans(*stretch, view.excluded))
+    stretches = sorted([*((*span, EQUAL) for span in marked), *((a, b, EXCLUDED) for a, b, _ in view.excluded)])
     (begin, end), half = passage, MAX_EXCERPT_CHARACTERS // 2
     if end - begin <= MAX_EXCERPT_CHARACTERS:
-        return Side(list(cut_block(text, passage, graded)), 0, [])
-    parts = [list(cut_block(text, part, graded)) for part in ((begin, begin + half), (end - half, end))]
+        return Side(list(cut_block(text, passage, stretches)), 0, [])
+    parts = [list(cut_block(text, part, stretches)) for part in ((begin, begin + half), (end - half, end))]
     return Side(parts[0], end - begin - 2 * half, parts[1])
 
 

@@ -84,6 +84,14 @@ def test_what_does_not_count_is_grey(page: "Page", tmp_path: Path) -> None:
     assert read_pane(page, 0) == GIVEN * 3
 
 
+def test_equal_words_are_marked_on_both_sides(page: "Page", hostile_file: Path) -> None:
+    open_page(page, hostile_file, "#pair-1")
+    marked = page.locator(".pane mark.chosen .equal")
+    assert marked.all_inner_texts() == ["tide turned", "noon", "nets", "noon", "tide turned", "Nets"]
+    page.keyboard.press("3")
+    assert marked.first.evaluate("e => getComputedStyle(e).backgroundColor") == "rgba(0, 0, 0, 0)"
+
+
 def test_the_wheel_moves_the_pane_under_the_mouse_alone(page: "Page", example_file: Path) -> None:
     open_page(page, example_file, "#pair-1")
     scroll = "[...document.querySelectorAll('.pane')].map((pane) => pane.scrollTop)"
@@ -159,7 +167,7 @@ def test_a_browser_without_highlights_gets_spans_of_what_is_in_sight(page: "Page
     assert read_pane(page, 0) == text
     assert page.evaluate(MARKED, [0, 1])
     page.keyboard.press("1")
-    assert page.locator(".pane .text span").count() == 0
+    assert page.locator(".pane .text span[class^=g]").count() == 0
 
 
 def test_pairs_are_searched_filtered_and_sorted(page: "Page", example_file: Path, example_report: Report) -> None:

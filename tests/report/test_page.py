@@ -20,8 +20,6 @@ from pan_scdg.report.html import BEGINNING, render_report, render_summary
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from pan_scdg.report.texts import (
-    LEVEL_EDGES,
-    NEUTRAL_LEVEL,
     SPACE_CUT_CHARACTERS,
     TextView,
     assign_owners,
@@ -109,8 +107,24 @@ def test_every_text_is_in_the_page_once_and_its_passages_are_marked() -> None:
     expected = [shown_right[p.begin2 : p.end2] for p in PASSAGES]
     expected[1] = expected[1][PASSAGES[0].end2 - PASSAGES[1].begin2 :]
     assert marks[1] == {f"#pair-1-{i}": text for i, text in enumerate(expected, 1)}
-    assert '<span class="g1"' in page.source
-    assert f'<span class="g{NEUTRAL_LEVEL}"' not in page.source
+    assert describe_levels("token") == ["< −1.5", "< −0.5", "about 0", "≥ 0.5", "≥ 1", "≥ 2", "≥ 3", "≥ 5"]
+
+
+def test_equal_words_are_marked_on_both_sides() -> None:
+    left, right = "Own. The Board of 1862 <b>sold</b> oil.", "Oil <b>sold</b> by the 🙂 Board in 1862. Rest."
+    passage = Evidence(Passage(5, len(left) - 5, 0, right.index(" Rest")), 0.5, 0.0)
+    texts = {"a": ReportText("a", left)}, {"b": ReportText("b", right)}
+    page = Page(render_report(Report("Equal", *texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5)))
+    row = page.source.partition('id="pair-1-1"')[2].partition("</tbody>")[0]
+    words = [["Board", "1862", "sold", "oil"], ["Oil", "sold", "Board", "1862"]]
+    assert [html.unescape(part) for part in re.findall('<span class="equal">(.*?)</span>', row)] == [
+        *words[0],
+        *words[1],
+    ]
+    for text, places, expected in zip((left, right), page.details[1]["equal"][0], words, strict=True):
+        units = text.encode("utf-16-le")
+        shown = [units[2 * a : 2 * b].decode("utf-16-le") for a, b in zip(places[::2], places[1::2])]
+        assert shown == expected
 
 
 def test_what_does_not_count_is_grey_and_no_passage() -> None:
@@ -249,21 +263,6 @@ def test_a_character_belongs_to_the_first_passage_that_contains_it(spans: list[t
     assert "".join(piece.text for piece in pieces) == text
     assert [piece.owner for piece in pieces for _ in piece.text] == owners
     assert [piece.start for piece in pieces if piece.start is not None] == [begin for begin, _, _ in stretches]
-
-
-@given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 6), st.floats(-3, 3)), max_size=9))
-def test_sentences_are_coloured_by_the_mean_of_their_tokens(text: str, tokens: list[tuple[int, int, float]]) -> None:
-    view = TextView(1, "a", text)
-    spans = tuple((min(a, len(text)), min(a + n, len(text))) for a, n, _ in tokens)
-    graded = view.grade_sentences(TokenGains(spans, tuple(gain for *_, gain in tokens)))
-    for begin, end, level in graded:
-        (sentence,) = [(a, b) for a, b in view.sentences if a <= begin <= end <= b]
-        inside = [gain for (a, b), (*_, gain) in zip(spans, tokens) if sentence[0] <= a < sentence[1] and a < b]
-        edges = LEVEL_EDGES["sentence"]
-        assert all(sum(inside) / len(inside) >= edge - 1e-9 for edge in edges[:level])
-        assert all(sum(inside) / len(inside) < edge + 1e-9 for edge in edges[level:])
-    assert "".join(piece.text for piece in cut_block(view.text, (0, len(text)), graded)) == view.text
-    assert describe_levels("token") == ["< −1.5", "< −0.5", "about 0", "≥ 0.5", "≥ 1", "≥ 2", "≥ 3", "≥ 5"]
 
 
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=50), st.floats(-3, 3))

@@ -58,7 +58,7 @@ class Gains {
 
   erase(block) {
     if (supportsHighlights) for (const [level, range] of block.ranges) this.highlights[level].delete(range);
-    else if (block.ranges.length) this.pane.fill(block, []);
+    else if (block.ranges.length) this.pane.fill(block);
     block.ranges = [];
   }
 

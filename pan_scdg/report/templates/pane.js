@@ -5,10 +5,12 @@ class Pane {
    * @param {Element} element - the pane.
    * @param {number} number - of the text.
    * @param {number[][]} passages - begin and end of each passage in this text, in UTF-16 units.
+   * @param {number[][]} equal - the same of the stretches of equal words of each passage, one after the other.
    */
-  constructor(element, number, passages) {
+  constructor(element, number, passages, equal) {
     this.element = element;
     this.passages = passages;
+    this.equal = equal;
     const article = find(`#text-${number}`).cloneNode(true);
     article.removeAttribute("id");
     element.replaceChildren(...article.children);
@@ -33,11 +35,13 @@ class Pane {
     this.cuts = cutPassages(this.passages, excluded, this.out);
     this.firsts = new Map(); // the first cut of each passage
     for (const cut of this.cuts) for (const n of cut.numbers) if (!this.firsts.has(n)) this.firsts.set(n, cut.begin);
-    for (const block of this.blocks) this.fill(block, []);
+    const kept = this.equal.filter((_, i) => !excluded.has(i + 1)).flatMap(pairUp);
+    this.spans = kept.map(([begin, end]) => [begin, end, "equal"]).sort(([a], [b]) => a - b);
+    for (const block of this.blocks) this.fill(block);
   }
 
-  /** Fill a block with its text, marks, and spans ``[begin, end, class]`` for want of highlights. */
-  fill(block, spans) {
+  /** Fill a block with its text, marks, and spans ``[begin, end, class]``, of equal words unless others are given. */
+  fill(block, spans = this.spans.filter(([begin, end]) => begin < block.end && end > block.begin)) {
     const cuts = this.cuts.filter((cut) => cut.begin < block.end && cut.end > block.begin);
     const parts = [];
     let at = block.begin;
@@ -137,6 +141,8 @@ class Pane {
       mark.classList.toggle("chosen", mark.dataset.numbers.split(" ").includes(String(number)));
   }
 }
+
+const pairUp = (places) => places.flatMap((begin, i) => (i % 2 ? [] : [[begin, places[i + 1]]]));
 
 function makeOut(reason, content) {
   const span = document.createElement("span");

@@ -16,7 +16,7 @@ class QueryReader extends Reader {
   makePane(element, side) {
     if (side === 0) return super.makePane(element, side);
     const spans = this.data.passages.map(([, , begin, end, source]) => (source === this.source ? [begin, end] : [0, 0]));
-    return new Pane(element, this.data.texts[this.source], spans);
+    return new Pane(element, this.data.texts[this.source], spans, []);
   }
 
   select(number, clicked = null) {

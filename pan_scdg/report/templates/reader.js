@@ -38,7 +38,8 @@ class Reader {
 
   makePane(element, side) {
     const spans = this.data.passages.map((places) => places.slice(2 * side, 2 * side + 2));
-    return new Pane(element, this.data.texts[side], spans);
+    const equal = (this.data.equal ?? []).map((sides) => sides[side]);
+    return new Pane(element, this.data.texts[side], spans, equal);
   }
 
   findStyle(number) {
