@@ -350,7 +350,7 @@ BAD = {
         "/b.txt: both sides are the same file; give another text to compare it with",
         f"check {{input}}/b.txt {{input}}/b.txt {OPTIONS}",
     ),
-    "nothing to check against": Bad(GOOD, "^give SOURCES, or --among; see --help", f"check {{input}}/susp {OPTIONS}"),
+    "nothing to check against": Bad(GOOD, "^give SOURCES, --among or --old; see", f"check {{input}}/susp {OPTIONS}"),
     "an output in the texts": Bad(
         GOOD,
         "/susp/out: overlaps SUSPICIOUS; choose another --output",

@@ -21,7 +21,7 @@ from pan_scdg.logs import say
 
 FILE_OR_FOLDER = click.Path(path_type=Path)
 HEADINGS = {
-    "Input and output": ("output", "among", "template", "gains", "strict", "overwrite"),
+    "Input and output": ("output", "among", "old", "template", "gains", "strict", "overwrite"),
     "Model": ("profile", "model", "device"),
     "Devices": ("workers", "cluster"),
 }
@@ -31,7 +31,8 @@ HEADINGS = {
 @click.argument("suspicious", type=FILE_OR_FOLDER)
 @click.argument("sources", type=FILE_OR_FOLDER, required=False)
 @click.option("--output", type=FOLDER, required=True, help="Folder of the results; created if it does not exist.")
-@click.option("--among", is_flag=True, help="Compare the SUSPICIOUS texts with each other; there are no SOURCES.")
+@click.option("--among", is_flag=True, help="Compare the SUSPICIOUS texts with each other, too.")
+@click.option("--old", type=FILE_OR_FOLDER, help="Texts of former years to compare with, but not with each other.")
 @click.option(
     "--template", type=FILE_OR_FOLDER, help="Text that all authors received, such as the questions; it is excluded."
 )
@@ -54,6 +55,7 @@ def check(
     sources: Path | None,
     output: Path,
     among: bool,
+    old: Path | None,
     template: Path | None,
     profile: str,
     device: str,
@@ -70,14 +72,16 @@ def check(
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.check import CheckOptions, check_texts
+    from pan_scdg.jobs.material import Inputs
     from pan_scdg.models.devices import choose_device
 
-    if among == (sources is not None):
-        raise click.UsageError("give SOURCES, or --among" if sources is None else "--among takes no SOURCES")
-    inputs = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--template": template, "--model": rest["model"]}
-    check_folders(output, inputs | {"--profile": find_profile_file(profile)})
+    if not among and sources is None and old is None:
+        raise click.UsageError("give SOURCES, --among or --old")
+    inputs = Inputs(suspicious, sources, among, old, template)
+    paths = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--old": old, "--template": template}
+    check_folders(output, paths | {"--model": rest["model"], "--profile": find_profile_file(profile)})
     chosen = load_chosen_profile(profile)
-    options = CheckOptions(suspicious, sources, output, template, device=choose_device(chosen, device), **rest)
+    options = CheckOptions(inputs, output, device=choose_device(chosen, device), **rest)
     table, lines = check_texts(chosen, options)
     say(lines[:-1])
     click.echo(table, nl=False)

@@ -13,7 +13,7 @@ from pan_scdg.align.selection import select_pairs
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
-from pan_scdg.jobs.material import Material, collect_texts
+from pan_scdg.jobs.material import Indices, Inputs, Material, collect_texts
 from pan_scdg.jobs.options import RunOptions, describe_job
 from pan_scdg.jobs.pairs import (
     LEFT_OUT,
@@ -64,8 +64,6 @@ COHORT_SPREAD = 5.0
 COHORT_WARNING = "many pairs of these texts score nearly as high, as those of answers to one question do"
 AMONG_WARNING = "Compared with one another; the report cannot tell who copied from whom."
 
-Indices = tuple[int, int]
-"""The numbers of a suspicious text and of a source in the material."""
 Interval = tuple[int, int]
 
 
@@ -73,11 +71,8 @@ Interval = tuple[int, int]
 class CheckOptions:
     """The options of ``check``; see its help."""
 
-    suspicious: Path
-    sources: Path | None
-    """None: the suspicious texts are compared with each other."""
+    inputs: Inputs
     output: Path
-    template: Path | None = None
     gains: bool = True
     device: str = "cpu"
     workers: int | None = None
@@ -106,14 +101,17 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     require_threshold(profile)
     profile = profile.model_copy(update={"passages": profile.passages or Passages()})
     notices = Notices(options.strict)
-    material = collect_texts(options.suspicious, options.sources, options.template, notices)
+    material = collect_texts(options.inputs, notices)
     count = sum(1 for _ in list_pairs(material))
     if not count:
-        raise UserError("both sides are the same file", "give another text to compare it with", options.suspicious)
+        what = "both sides are the same file"
+        raise UserError(what, "give another text to compare it with", options.inputs.suspicious)
     measures = options.gains and profile.gains is not None
     statistics = None
     if profile.need_decide().method == "bm25":
-        statistics = count_statistics(compose(text.compared.text or "").text for text in material.sources)
+        statistics = count_statistics(
+            compose(text.compared.text or "").text for text in material.texts[material.first_source :]
+        )
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, measures)
     if count > MAX_PAIRS and not isinstance(worker.method, AlignmentMethod):
         raise UserError(
@@ -132,7 +130,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
             with open_workers(worker, Devices(options.device, options.workers, options.cluster)) as workers:
                 scored = _score(material, indices, worker, rule, workers.map, work.scores)
                 pairs = _describe_pairs(material, scored, workers.map, measures, rule.threshold)
-            report = make_report(material, pairs, rule.threshold, job, notices, count - len(indices), options.template)
+            report = make_report(material, pairs, rule.threshold, job, notices, count - len(indices))
             lines = [wording.summarise(report), wording.explain_decisions(report.threshold), wording.CAUTION]
             work.publish(write_files(work.staged, material, report))
     if not lines:
@@ -142,24 +140,17 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
 
 
 def list_pairs(material: Material) -> Iterator[Indices]:
-    """Yield all pairs of different files; in pairs from one folder (--among), the earlier file comes first."""
-    if material.among:
-        count = len(material.suspicious)
-        yield from ((i, j) for i in range(count) for j in range(i + 1, count))
-        return
-    left, right = _resolve_paths(material)
-    yield from ((i, j) for i in range(len(left)) for j in range(len(right)) if left[i] != right[j])
-
-
-def _resolve_paths(material: Material) -> tuple[list[Path], list[Path]]:
-    """Return the files of both sides: one that is on both is no source of itself."""
-    left, right = ([text.compared.path.resolve() for text in side] for side in (material.suspicious, material.sources))
-    return left, right
+    """Yield all pairs of a suspicious text with another file; of two suspicious ones, the earlier comes first."""
+    paths = [text.compared.path.resolve() for text in material.texts]
+    for i in range(len(material.suspicious)):
+        numbers = range(max(i + 1, material.first_source), len(paths))
+        yield from ((i, j) for j in numbers if paths[i] != paths[j])
 
 
 def _describe_check(profile: Profile, options: CheckOptions, material: Material, worker: PairWorker) -> dict[str, Any]:
     """Return all fields that the result depends on."""
-    run = RunOptions(options.suspicious, options.output, options.device)
+    inputs = options.inputs
+    run = RunOptions(inputs.suspicious, options.output, options.device)
     return describe_job(
         "check",
         profile,
@@ -167,9 +158,9 @@ def _describe_check(profile: Profile, options: CheckOptions, material: Material,
         material.hash(),
         worker.identify(),
         fingerprint=worker.method.fingerprint,
-        suspicious=options.suspicious.name,
-        template=None if options.template is None else options.template.name,
-        among=material.among,
+        suspicious=inputs.suspicious.name,
+        template=None if inputs.template is None else inputs.template.name,
+        among=inputs.among,
         gains=options.gains,
     )
 
@@ -179,7 +170,7 @@ def _choose_pairs(material: Material, worker: PairWorker, rule: DecisionRule, co
     method = worker.method
     if count <= MAX_PAIRS or rule.threshold is None or not isinstance(method, AlignmentMethod):
         return list(list_pairs(material))
-    left, right = _resolve_paths(material)
+    first = material.first_source
     with Progress("first stage", len(material.suspicious)) as progress:
 
         def encode_targets() -> Iterator[Any]:
@@ -187,9 +178,10 @@ def _choose_pairs(material: Material, worker: PairWorker, rule: DecisionRule, co
                 yield method.encoder.encode(compose(text.compared.text or "").text)
                 progress.update()
 
-        sources = (method.encoder.encode(compose(text.compared.text or "").text) for text in material.sources)
+        sources = (method.encoder.encode(compose(text.compared.text or "").text) for text in material.texts[first:])
         selected = select_pairs(encode_targets(), sources, method.settings, rule.threshold - UNCLEAR_MARGIN)
-    return sorted({_sort(material, indices) for indices in selected if left[indices[0]] != right[indices[1]]})
+    chosen = {_sort(material, (i, first + j)) for i, j in selected}
+    return [indices for indices in list_pairs(material) if indices in chosen]
 
 
 def _score(
@@ -202,13 +194,12 @@ def _score(
 ) -> list[ScoredPair]:
     """Return the decisions about pairs, equal to those of `run`, in the order of ``indices``.
 
-    Pairs from one folder (--among) are scored in both directions, and the better one counts.
+    Two suspicious texts are scored in both directions, and the better one counts.
     """
     pairs = {one: _make_pair(material, one) for i, j in indices for one in _list_directions(material, (i, j))}
     checked = check_pairs(tuple(pairs.values()), worker.method, Notices(), "negative")
     score_pairs(checked, compute, scores, "negative", worker.profile.method_settings.max_batch)
-    left, right = material.suspicious, material.sources
-    scored = []
+    texts, scored = material.texts, []
     for pair_indices in indices:
         directions = []
         for i, j in _list_directions(material, pair_indices):
@@ -219,28 +210,37 @@ def _score(
             else:
                 line = scores[name_key(pair)]
                 values, record = line["values"], rule.decide(line["values"], line["warnings"])
-            names, words = (left[i].shown.name, right[j].shown.name), (left[i].words, right[j].words)
+            names, words = (texts[i].shown.name, texts[j].shown.name), (texts[i].words, texts[j].words)
             directions.append(ScoredPair((i, j), make_report_pair(record, names, words), values))
         scored.append(min(directions, key=lambda one: rank_pair(one.shown)))
-    return compare_with_cohorts(scored, worker.profile.method_settings, material.among)
+    return compare_with_cohorts(scored, worker.profile.method_settings, [text.kind for text in texts])
 
 
-def compare_with_cohorts(pairs: Sequence[ScoredPair], settings: MethodSettings, among: bool) -> list[ScoredPair]:
+def compare_with_cohorts(
+    pairs: Sequence[ScoredPair], settings: MethodSettings, kinds: Sequence[str]
+) -> list[ScoredPair]:
     """Return the pairs, of which those are unclear whose score is usual among the other pairs of both texts.
 
-    Texts on one question are each other's controls. A score is unusual if it exceeds the median of the other pairs
-    below the threshold by `COHORT_SPREAD` times the distance of their lower quartile; with fewer than `MIN_COHORT`
-    such pairs nothing is compared. A copy is always reuse.
+    Texts on one question are each other's controls; pairs with texts of another kind, such as sources, are none. A
+    score is unusual if it exceeds the median of the other pairs below the threshold by `COHORT_SPREAD` times the
+    distance of their lower quartile; with fewer than `MIN_COHORT` such pairs nothing is compared. A copy is always
+    reuse.
+
+    Args:
+        pairs: all pairs.
+        settings: of the method.
+        kinds: the kind of each text, by its number.
     """
     scores: defaultdict[tuple[str, int], dict[Indices, float]] = defaultdict(dict)
     for pair in pairs:
         if pair.shown.decision != "likely" and pair.shown.score is not None:
-            for text in _name_texts(pair, among):
-                scores[text][pair.indices] = pair.shown.score
+            for number in pair.indices:
+                scores[kinds[max(pair.indices)], number][pair.indices] = pair.shown.score
     compared = []
     for pair in pairs:
         if pair.shown.decision == "likely" and not settings.is_copy(pair.values):
-            cohort = [score for text in _name_texts(pair, among) for score in scores[text].values()]
+            kind = kinds[max(pair.indices)]
+            cohort = [score for number in pair.indices for score in scores[kind, number].values()]
             if pair.shown.score is not None and pair.shown.score < _find_usual_score(cohort):
                 warnings = (*pair.shown.warnings, COHORT_WARNING)
                 pair = pair._replace(shown=replace(pair.shown, decision="unclear", warnings=warnings))
@@ -256,19 +256,13 @@ def _find_usual_score(cohort: Sequence[float]) -> float:
     return float(median + COHORT_SPREAD * (median - quartile))
 
 
-def _name_texts(pair: ScoredPair, among: bool) -> tuple[tuple[str, int], tuple[str, int]]:
-    """Return both texts of a pair; those of one folder (--among) have one name on either side."""
-    i, j = pair.indices
-    return ("text" if among else "target", i), ("text" if among else "source", j)
-
-
 def _list_directions(material: Material, indices: Indices) -> list[Indices]:
     i, j = indices
-    return [(i, j), (j, i)] if material.among else [(i, j)]
+    return [(i, j), (j, i)] if material.is_among(indices) else [(i, j)]
 
 
 def _make_pair(material: Material, indices: Indices) -> DocumentPair:
-    return DocumentPair(material.suspicious[indices[0]].compared, material.sources[indices[1]].compared)
+    return DocumentPair(material.texts[indices[0]].compared, material.texts[indices[1]].compared)
 
 
 def _describe_pairs(
@@ -315,8 +309,8 @@ def _has_passages(pair: ScoredPair, threshold: float | None) -> bool:
 
 
 def _sort(material: Material, indices: Indices) -> Indices:
-    """Return the indices of a pair, sorted for pairs from one folder (--among): their order carries no meaning."""
-    return (min(indices), max(indices)) if material.among else indices
+    """Return the numbers of a pair, sorted if both texts are suspicious: their order carries no meaning."""
+    return (min(indices), max(indices)) if material.is_among(indices) else indices
 
 
 def _orient(material: Material, indices: Indices, passages: Sequence[Evidence]) -> list[Evidence]:
@@ -334,45 +328,41 @@ def _describe(
     material: Material, pair: ScoredPair, passages: tuple[Evidence, ...], gains: Mapping[Indices, TokenGains]
 ) -> ReportPair:
     i, j = _sort(material, pair.indices)
-    names = material.suspicious[i].shown.name, material.sources[j].shown.name
+    names = material.texts[i].shown.name, material.texts[j].shown.name
     return replace(pair.shown, suspicious=names[0], source=names[1], passages=passages, gains=gains.get((i, j)))
 
 
 def _note_sharing(
     evidence: Mapping[Indices, Sequence[Evidence]], material: Material
 ) -> dict[Indices, tuple[Evidence, ...]]:
-    """Return the passages of each pair, with a note on how many documents share those that several do.
+    """Return the passages of each pair, with a note on how many suspicious texts share those that several do.
 
-    They are the suspicious texts with passages from its place in the source, or else the sources with passages of its
-    place in the suspicious text.
+    They are the texts with passages at its place in the source; of two suspicious texts, in either of both.
     """
-    sides = ("texts", "texts") if material.among else ("sources", "suspicious texts")
-    counts = len(material.sources), len(material.suspicious)
-    places: defaultdict[tuple[str, int], list[tuple[int, Interval]]] = defaultdict(list)
+    places: defaultdict[int, list[tuple[int, Interval]]] = defaultdict(list)
     for (i, j), passages in evidence.items():
         for p in passages:
-            places[sides[1], i].append((j, (p.begin, p.end)))
-            places[sides[0], j].append((i, (p.begin2, p.end2)))
+            places[j].append((i, (p.begin2, p.end2)))
+            if material.is_among((i, j)):
+                places[i].append((j, (p.begin, p.end)))
+    count = len(material.suspicious)
     noted = {}
     for (i, j), passages in evidence.items():
         rows = []
         for p in passages:
-            in_source = _count((p.begin2, p.end2), places[sides[0], j]) + material.among
-            in_target = _count((p.begin, p.end), places[sides[1], i]) + material.among
-            notes = _explain(in_source, counts[1], sides[1]), _explain(in_target, counts[0], sides[0])
-            rows.append(p._replace(note=notes[0] or notes[1]))
+            sharing = _count_texts((p.begin2, p.end2), places[j])
+            if material.is_among((i, j)):
+                sharing = 1 + max(sharing, _count_texts((p.begin, p.end), places[i]))
+            note = f"{sharing} of {count} suspicious texts share it" if sharing >= MIN_SHARING else ""
+            rows.append(p._replace(note=note))
         noted[i, j] = tuple(rows)
     return noted
 
 
-def _count(place: Interval, others: Sequence[tuple[int, Interval]]) -> int:
-    """Return the number of other documents that have a passage at this place."""
+def _count_texts(place: Interval, others: Sequence[tuple[int, Interval]]) -> int:
+    """Return the number of other texts that have a passage at this place."""
     least = MIN_OVERLAP * (place[1] - place[0])
     return len({who for who, (begin, end) in others if min(end, place[1]) - max(begin, place[0]) >= least})
-
-
-def _explain(count: int, total: int, what: str) -> str:
-    return f"{count} of {total} {what} share it" if count >= MIN_SHARING else ""
 
 
 def make_report(
@@ -382,7 +372,6 @@ def make_report(
     job: Mapping[str, Any],
     notices: Notices,
     left_out: int,
-    template: Path | None,
 ) -> Report:
     """Return the report of a check; ``left_out`` is the number of pairs that the first stage left out."""
     warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
@@ -393,18 +382,24 @@ def make_report(
         warnings.append(AMONG_WARNING)
     if left_out:
         warnings.append(f"{left_out:,} pairs that cannot reach the threshold are not listed")
-    left, right = len(material.suspicious), len(material.sources)
-    others = "each other" if material.among else format_count(right, "source")
-    facts = wording.describe_job(job, None if template is None else template.name)
+    counts = {"source": len(material.sources), "old text": len(material.old)}
+    others = ["each other"] * material.among + [format_count(n, what) for what, n in counts.items() if n]
+    title = f"{format_count(len(material.suspicious), 'text')} compared with {', '.join(others)}"
+    facts = wording.describe_job(job, job["template"])
     method = job["profile"]["decide"]["method"]
     suspicious = {text.shown.name: text.shown.exclude_quotations(method) for text in material.suspicious}
+    sources = {text.shown.name: text.shown for text in (*material.sources, *material.old)}
     return Report(
-        f"{format_count(left, 'text')} compared with {others}",
+        " and ".join(title.rsplit(", ", 1)),
         suspicious,
-        suspicious if material.among else {text.shown.name: text.shown for text in material.sources},
+        (suspicious if material.among else {}) | sources,
         tuple(pairs),
         threshold,
-        facts={**facts, "suspicious_texts": left, "sources": right},
+        facts={
+            **facts,
+            "suspicious_texts": len(suspicious),
+            **{f"{what}s": count for what, count in counts.items() if count},
+        },
         warnings=tuple(warnings),
         among=material.among,
         not_listed=left_out,
@@ -420,8 +415,7 @@ def write_files(folder: Path, material: Material, report: Report) -> list[str]:
     Raises:
         UserError: a text's name is too long for the file that it is kept in.
     """
-    extracted = ((side, text.shown) for side, text in material.list_texts() if text.extracted)
-    names = [_keep_text(folder, side, text.name, text.text) for side, text in extracted]
+    names = [_keep_text(folder, text.compared.doc_id, text.shown.text) for text in material.texts if text.extracted]
     for name, table in ((TEXTS_FILE, format_texts(report)), (PAIRS_FILE, format_pairs(report))):
         (folder / name).write_text(table, encoding=ENCODING, newline="")
     with open(folder / PASSAGES_FILE, "w", encoding="utf-8", newline="\n") as file:
@@ -430,9 +424,9 @@ def write_files(folder: Path, material: Material, report: Report) -> list[str]:
     return [*names, PASSAGES_FILE, TEXTS_FILE, PAIRS_FILE, PAGE]
 
 
-def _keep_text(folder: Path, side: str, name: str, text: str) -> str:
+def _keep_text(folder: Path, name: str, text: str) -> str:
     """Write a text that was taken out of another format; offsets refer to it."""
-    kept = f"{TEXTS_FOLDER}/{name}.txt" if side == TEXTS_FOLDER else f"{TEXTS_FOLDER}/{side}/{name}.txt"
+    kept = f"{TEXTS_FOLDER}/{name.removeprefix(f'{TEXTS_FOLDER}/')}.txt"
     if any(len(part.encode()) > MAX_NAME_BYTES for part in kept.split("/")):
         raise UserError("the name is too long for the file that its text is kept in", "shorten it", name)
     (folder / kept).parent.mkdir(parents=True, exist_ok=True)

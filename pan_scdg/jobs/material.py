@@ -1,8 +1,10 @@
 """Read the texts of a check, mask the template, and note the reasons that make a decision uncertain."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +41,10 @@ MAX_QUESTIONS, FIRST_WORDS = 5, 8
 """Excluded passages that are named, and the words of each that are quoted."""
 
 
+Indices = tuple[int, int]
+"""The numbers of a suspicious text and of the text that it is compared with."""
+
+
 class CheckedText(NamedTuple):
     """A text as it is shown and as it is compared."""
 
@@ -51,75 +57,103 @@ class CheckedText(NamedTuple):
     extracted: bool
     """The text was taken out of another format."""
 
+    @property
+    def kind(self) -> str:
+        """Return "suspicious" (or "texts" if there are no others), "sources" or "old"."""
+        return self.compared.doc_id.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The folders or files of a check; an empty one is not given."""
+
+    suspicious: Path
+    sources: Path | None
+    among: bool
+    """The suspicious texts are compared with each other, too."""
+    old: Path | None = None
+    """Texts of former years: the suspicious ones are compared with them as with sources."""
+    template: Path | None = None
+    """A text that all authors received."""
+
 
 @dataclass(frozen=True)
 class Material:
-    """All texts of a check."""
+    """All texts of a check; a number of a text is its place in `texts`."""
 
     suspicious: tuple[CheckedText, ...]
     sources: tuple[CheckedText, ...]
-    """The suspicious texts themselves if they are compared with each other."""
+    old: tuple[CheckedText, ...]
     among: bool
+    """The suspicious texts are compared with each other, too."""
     excluded: tuple[str, ...] = ()
     """Lines about what many suspicious texts share and no source has: it is not compared."""
 
-    def list_texts(self) -> list[tuple[str, CheckedText]]:
-        """Return each text once, with the folder that it is kept in."""
-        sides = {"texts": self.suspicious}
-        if not self.among:
-            sides = {"suspicious": self.suspicious, "sources": self.sources}
-        return [(side, text) for side, texts in sides.items() for text in texts]
+    @cached_property
+    def texts(self) -> tuple[CheckedText, ...]:
+        """Return the suspicious texts, the sources and the old texts."""
+        return (*self.suspicious, *self.sources, *self.old)
+
+    @property
+    def first_source(self) -> int:
+        """Return the number of the first text that suspicious ones are compared with; all that follow are others."""
+        return 0 if self.among else len(self.suspicious)
+
+    def is_among(self, pair: Indices) -> bool:
+        """Return True for a pair of two suspicious texts."""
+        return max(pair) < len(self.suspicious)
 
     def hash(self) -> str:
         """Return the hash of all names and texts, as they are compared."""
-        lines = [f"{side}\0{t.shown.name}\0{hash_text(t.compared.text or '')}" for side, t in self.list_texts()]
-        return hash_text("\0\0".join([*lines, *(hash_text(t.shown.text) for _, t in self.list_texts())]))
+        lines = [f"{t.compared.doc_id}\0{t.shown.name}\0{hash_text(t.compared.text or '')}" for t in self.texts]
+        return hash_text("\0\0".join([*lines, *(hash_text(t.shown.text) for t in self.texts)]))
 
 
-def collect_texts(suspicious: Path, sources: Path | None, template: Path | None, notices: Notices) -> Material:
-    """Read the texts of both sides, and exclude what all authors received.
-
-    Args:
-        suspicious: a folder or a file.
-        sources: the same; None: the suspicious texts are compared with each other.
-        template: a text that all authors received; None without one.
-        notices: counts what is unusual.
+def collect_texts(inputs: Inputs, notices: Notices) -> Material:
+    """Read all texts, and exclude what all authors received.
 
     Raises:
-        UserError: a file cannot be read, a folder has no texts, or there is nothing to compare.
+        UserError: a file cannot be read, a folder has no texts, there is nothing to compare, or names are ambiguous.
     """
     received = None
-    if template is not None:
-        received = prepare_text(read_any_document(template).text, 1)
+    if inputs.template is not None:
+        received = prepare_text(read_any_document(inputs.template).text, 1)
         if not received.forms:
-            raise UserError("contains no words", "give the text that all authors received", template)
-    side = "texts" if sources is None else "suspicious"
-    left = tuple(_make_texts(read_documents(suspicious, notices), side, received, notices))
-    if sources is None and len(left) < 2:
-        raise UserError("contains only one text", "give at least two with --among", suspicious)
-    others = (
-        () if sources is None else tuple(_make_texts(read_documents(sources, notices), "sources", received, notices))
-    )
-    left, excluded = _exclude_questions(left, others)
-    left = tuple(_warn(text, notices) for text in left)
-    others = tuple(_warn(text, notices) for text in others)
-    return Material(left, left if sources is None else others, sources is None, excluded)
+            raise UserError("contains no words", "give the text that all authors received", inputs.template)
+
+    def read(path: Path | None, side: str, prefix: str = "") -> list[CheckedText]:
+        documents = {} if path is None else read_documents(path, notices)
+        return [_make_text(name, one, side, prefix, received, notices) for name, one in documents.items()]
+
+    only_among = inputs.sources is None and inputs.old is None
+    suspicious = read(inputs.suspicious, "texts" if only_among else "suspicious")
+    if only_among and len(suspicious) < 2:
+        raise UserError("contains only one text", "give at least two with --among", inputs.suspicious)
+    sources = read(inputs.sources, "sources", "sources/" if inputs.among else "")
+    old = read(inputs.old, "old", "old/")
+    names = Counter(text.shown.name for text in ([*suspicious] if inputs.among else []) + sources + old)
+    if (name := max(names, key=names.__getitem__)) and names[name] > 1:
+        raise UserError(f"two texts have the name {name} in the report", "rename one of them", inputs.suspicious)
+    required = count_required(len(suspicious))
+    written, excluded = _exclude_questions([*suspicious, *old], sources, required)
+    new, old = written[: len(suspicious)], written[len(suspicious) :]
+    first, second, third = (tuple(_warn(text, notices) for text in side) for side in (new, sources, old))
+    return Material(first, second, third, inputs.among, excluded)
 
 
-def _make_texts(
-    texts: Mapping[str, ReadDocument], side: str, template: PreparedText | None, notices: Notices
-) -> Iterator[CheckedText]:
-    for name, document in texts.items():
-        for warning in document.warnings:
-            notices.add(warning.partition(",")[0], str(document.path))
-        shown = ReportText(name, document.text, document.warnings)
-        compared = _EMBEDDED.sub(lambda match: " " * len(match[0]), document.text)
-        file = TextFile(f"{side}/{name}", Path(name).name, document.path, compared)
-        text = CheckedText(shown, file, 0, document.extracted)
-        if template is not None:
-            runs = find_runs(prepare_text(compared, 1), template, MIN_TEMPLATE_RUN)
-            text = _exclude(text, [Excluded(run.start, run.end, "in the template") for run in runs])
-        yield text
+def _make_text(
+    name: str, document: ReadDocument, side: str, prefix: str, template: PreparedText | None, notices: Notices
+) -> CheckedText:
+    for warning in document.warnings:
+        notices.add(warning.partition(",")[0], str(document.path))
+    shown = ReportText(f"{prefix}{name}", document.text, document.warnings)
+    compared = _EMBEDDED.sub(lambda match: " " * len(match[0]), document.text)
+    file = TextFile(f"{side}/{name}", Path(name).name, document.path, compared)
+    text = CheckedText(shown, file, 0, document.extracted)
+    if template is None:
+        return text
+    runs = find_runs(prepare_text(compared, 1), template, MIN_TEMPLATE_RUN)
+    return _exclude(text, [Excluded(run.start, run.end, "in the template") for run in runs])
 
 
 def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:
@@ -130,17 +164,17 @@ def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:
 
 
 def _exclude_questions(
-    texts: Sequence[CheckedText], sources: Sequence[CheckedText]
-) -> tuple[tuple[CheckedText, ...], tuple[str, ...]]:
+    texts: Sequence[CheckedText], sources: Sequence[CheckedText], required: int
+) -> tuple[list[CheckedText], tuple[str, ...]]:
     """Return the texts without what many share and no source has, and lines about what that is."""
     compared = [text.compared.text or "" for text in texts]
-    shared = find_shared(compared, (text.compared.text or "" for text in sources), count_required(len(texts)))
-    masked = tuple(
+    shared = find_shared(compared, (text.compared.text or "" for text in sources), required)
+    masked = [
         _exclude(
             text, [Excluded(one.begin, one.end, f"shared by {one.documents} of {len(texts)} texts") for one in own]
         )
         for text, own in zip(texts, shared)
-    )
+    ]
     stretches = {one.words: (one, text) for own, text in zip(shared, compared) for one in own}
     ranked = sorted(stretches.values(), key=lambda item: (-item[0].documents, -len(item[0].words), item[0].words))
     lines: list[str] = []

@@ -36,6 +36,15 @@ SOURCE = ESSAYS / "sources" / "roman-roads.txt"
 TRUE = {tuple(line.split(",")[:2]) for line in (ESSAYS / "truth.csv").read_text().splitlines()[1:]}
 
 
+QUESTION = """Discuss whether a town should close its centre to private cars. Name two reasons for and two against such
+a step, weigh them, and give your own view at the end of the answer."""
+
+
+def make_class(size: int) -> dict[str, str]:
+    """Texts of 120 words each that have nothing in common."""
+    return {f"{n}.txt": ". ".join(" ".join(f"w{n}x{i}x{j}" for j in range(12)) for i in range(10)) for n in range(size)}
+
+
 @pytest.fixture
 def check(cli: Cli, tmp_path: Path) -> Callable[..., Any]:
     """``check(*arguments, code=...)`` by words in common, or by another profile; returns what was printed."""
@@ -198,6 +207,41 @@ def test_texts_among_each_other_are_one_row_a_pair_and_the_better_direction_coun
     assert "the report cannot tell who copied from whom" in page
 
 
+def test_a_class_is_compared_with_itself_with_sources_and_with_old_texts_that_are_not_compared(
+    check: Callable[..., Any], tmp_path: Path
+) -> None:
+    new, old = make_class(4), {f"{name}": f"Old {text}" for name, text in list(make_class(8).items())[4:]}
+    source = SOURCE.read_text(encoding="utf-8")
+    new["1.txt"] = f"{new['1.txt']}. {new['0.txt']}"
+    new["2.txt"] = f"{new['2.txt']}. {old['5.txt']}"
+    old |= {"6.txt": old["5.txt"], "3.txt": "Nobody said a word. " * 20}
+    new["3.txt"] = f"{new['3.txt']}. {source}"
+    check(write(tmp_path / "new", new), SOURCE, "--among", "--old", write(tmp_path / "old", old))
+    rows = read_rows(tmp_path / "out")
+    assert {(row["suspicious"], row["source"]) for row in rows if row["decision"] == "likely"} == {
+        ("0.txt", "1.txt"),
+        ("2.txt", "old/5.txt"),
+        ("2.txt", "old/6.txt"),
+        ("3.txt", "sources/roman-roads.txt"),
+    }
+    assert len(rows) == 6 + 4 + 4 * len(old)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert f"<title>4 texts compared with each other, 1 source and {len(old)} old texts</title>" in page
+    check(tmp_path / "new", "--old", tmp_path / "old", output="only-old")
+    assert {row["suspicious"] for row in read_rows(tmp_path / "only-old") if row["decision"] == "likely"} == {"2.txt"}
+    write(tmp_path / "twice", {"old/3.txt": source})
+    done = check(tmp_path / "new", tmp_path / "twice", "--old", tmp_path / "old", output="twice-out", code=2)
+    assert "two texts have the name old/3.txt in the report; rename one of them" in done.err
+
+
+def test_the_question_of_a_small_class_and_of_old_texts_is_excluded(check: Callable[..., Any], tmp_path: Path) -> None:
+    texts = {name: f"{QUESTION}\n{text}" for name, text in make_class(12).items()}
+    new, old = dict(list(texts.items())[:3]), dict(list(texts.items())[3:])
+    done = check(write(tmp_path / "new", new), "--among", "--old", write(tmp_path / "old", old))
+    assert "Excluded: 34 words that 12 of 12 texts share: " in done.err
+    assert {row["decision"] for row in read_rows(tmp_path / "out")} == {"no sign"}
+
+
 def test_a_template_does_not_count(check: Callable[..., Any], tmp_path: Path) -> None:
     template = (ESSAYS / "sources" / "the-printing-press.txt").read_text()
     own = {name: (ESSAYS / "suspicious" / name).read_text() for name in ("grace.txt", "hugo.txt")}
@@ -208,15 +252,6 @@ def test_a_template_does_not_count(check: Callable[..., Any], tmp_path: Path) ->
     check(texts, "--among", "--template", tmp_path / "template.txt")
     (row,) = read_rows(tmp_path / "out")
     assert (row["decision"], row["score"], row["passages"]) == ("no sign", "0.000000", "0")
-
-
-QUESTION = """Discuss whether a town should close its centre to private cars. Name two reasons for and two against such
-a step, weigh them, and give your own view at the end of the answer."""
-
-
-def make_class(size: int) -> dict[str, str]:
-    """Texts of 120 words each that have nothing in common."""
-    return {f"{n}.txt": ". ".join(" ".join(f"w{n}x{i}x{j}" for j in range(12)) for i in range(10)) for n in range(size)}
 
 
 @pytest.mark.parametrize(
@@ -434,20 +469,20 @@ def test_profiles_that_decide_by_gains(cli: Cli, tmp_path: Path) -> None:
     assert np.clip([gain for _, gain in shown], -3, 3).mean() == pytest.approx(passage["gain"], abs=0.02)
 
 
-@pytest.mark.parametrize("among", [False, True])
-def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear(among: bool) -> None:
-    """One target, with the decided source 0 and a cohort of eleven others."""
+def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear() -> None:
+    """One target, with the decided source 1 and a cohort of eleven others; of texts of another kind, none is one."""
     cohort = [0.05 * number for number in range(11)]
     median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[0]
     limit = median + 5 * (median - quartile)
 
-    def decide(score: float, others: Sequence[float], copied: float = 0.0) -> str:
+    def decide(score: float, others: Sequence[float], copied: float = 0.0, kind: str = "sources") -> str:
+        kinds = ["suspicious", "sources", *[kind] * len(others)]
         decisions = ["likely", *["no sign"] * len(others)]
         pairs = [
             ScoredPair((0, j + 1), ReportPair("t", str(j), s, d), {"copied": copied, "words": 90.0})  # type: ignore[arg-type]
             for j, (s, d) in enumerate(zip([score, *others], decisions, strict=True))
         ]
-        compared = compare_with_cohorts(pairs, AlignmentSettings(model="m"), among)
+        compared = compare_with_cohorts(pairs, AlignmentSettings(model="m"), kinds)
         assert compared[1:] == pairs[1:]
         assert (COHORT_WARNING in compared[0].shown.warnings) == (compared[0].shown.decision == "unclear")
         return compared[0].shown.decision
@@ -456,6 +491,7 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear(among: boo
     assert decide(limit - 0.001, cohort) == "unclear"
     assert decide(limit - 0.001, cohort, copied=50.0) == "likely"
     assert decide(limit - 0.001, cohort[:9]) == "likely"
+    assert decide(limit - 0.001, cohort, kind="old") == "likely"
 
 
 @pytest.mark.usefixtures("real_encoder")
