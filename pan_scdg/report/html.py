@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pan_scdg.report.records import Report
 from pan_scdg.report.texts import LEVEL_EDGES, describe_levels
 from pan_scdg.report.view import MAX_PAGE_BYTES, arrange_page, dump_data
-from pan_scdg.report.wording import CAUTION, DECISION_MEANINGS, DECISION_SYMBOLS, list_facts, summarise
+from pan_scdg.report.wording import CAUTION, DECISION_MEANINGS, DECISION_SYMBOLS, REASON_BELOW, list_facts, summarise
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -57,6 +57,7 @@ def render_report(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> str:
         facts=list_facts(report),
         symbols=DECISION_SYMBOLS,
         meanings=DECISION_MEANINGS,
+        reason_below=REASON_BELOW,
         caution=CAUTION,
     )
 

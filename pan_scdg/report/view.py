@@ -22,7 +22,7 @@ from pan_scdg.report.charts import (
 from pan_scdg.report.ranking import list_places, measure_share
 from pan_scdg.report.records import Excluded, Report, ReportPair, subtract_spans
 from pan_scdg.report.texts import Mark, Piece, Span, TextView, cut_block, measure_text
-from pan_scdg.report.wording import describe_passage
+from pan_scdg.report.wording import describe_measures, describe_passage
 
 MAX_PAGE_BYTES = 20_000_000
 MAX_DETAILS = 1_000
@@ -105,6 +105,8 @@ class PassageView:
     """The source."""
     anchor: str
     sentence: str
+    measures: str = ""
+    """What was measured on it; empty if the sentence says it."""
     equal: tuple[Sequence[Span], Sequence[Span]] = ((), ())
     """Stretches of equal words in both texts."""
     rank: int | None = None
@@ -250,8 +252,8 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
     pair, left, right = row.pair, row.left, row.right
     gains = pair.gains if with_gains else None
     passages = tuple(
-        PassageView(i, passage, left, right, f"pair-{row.number}-{i}", describe_passage(passage, words), equal)
-        for i, (passage, words, equal) in enumerate(zip(pair.passages, row.words, row.equal), 1)
+        PassageView(i, passage, left, right, f"pair-{row.number}-{i}", *_describe(row, i - 1), row.equal[i - 1])
+        for i, passage in enumerate(pair.passages, 1)
     )
     data: dict[str, Any] = {
         "texts": [left.number, right.number],
@@ -272,6 +274,13 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
 def locate_passage(passage: Evidence, left: TextView, right: TextView) -> list[int]:
     """Return begin and end of a passage in both texts, in UTF-16 units."""
     return [*map(left.to_units, (passage.begin, passage.end)), *map(right.to_units, (passage.begin2, passage.end2))]
+
+
+def _describe(row: Row, passage: int) -> tuple[str, str]:
+    """Return the sentence about a passage of a pair, and what was measured on it."""
+    evidence, (own, _) = row.pair.passages[passage], row.equal[passage]
+    equal = sum(count_words(row.left.text[begin:end]) for begin, end in own)
+    return describe_passage(evidence, row.words[passage], equal), describe_measures(evidence)
 
 
 def _flatten(stretches: Iterable[Span], text: TextView) -> list[int]:

@@ -1,7 +1,7 @@
 """Sentences of a report, in ordinary language."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pan_scdg import __version__
@@ -32,6 +32,7 @@ QUOTATION_RULE = (
     f"a decision by alignment leaves out quotations of at most {MAX_QUOTATION_WORDS} words, if they are no more than a "
     "third of the text, and lists that are no more than half of it"
 )
+REASON_BELOW = "No decision, for the reason below. Read both texts."
 EQUAL_SOURCES = "Another source explains it as well."
 UNDECIDED = "nothing is decided: the threshold was chosen with another model"
 
@@ -65,23 +66,41 @@ def format_share(share: float) -> str:
     return f"{int(100 * share + 0.5)} %"
 
 
-def describe_passage(passage: Evidence, words: int) -> str:
-    """Return the evidence for a passage in one sentence: its verbatim share and its gain.
+def describe_passage(passage: Evidence, words: int, equal_words: int) -> str:
+    """Return the evidence for a passage: what is copied or equal, and why it does not count if it does not.
 
     Args:
         passage: the passage.
         words: number of its words in the suspicious text.
+        equal_words: number of those that are marked as equal, copied ones included.
     """
-    share = "All" if passage.verbatim > MIN_COPY else f"{100 * passage.verbatim:.0f} % of"
-    parts = [f"{share} {'' if share == 'All' else 'its '}{words:,} words are copied"]
-    if passage.gain is None:
-        parts.append(f"word similarity {passage.similarity:.2f}")
-        return _join(parts, passage)
-    if passage.gain < MIN_GAIN:
-        parts.append(f"the source makes it no easier to predict ({passage.gain:.2f} nats per token)")
-        return _join(parts, passage)
-    parts.append(f"the source makes it {passage.gain:.2f} nats per token easier to predict")
-    return _join(parts, passage)
+    copied = round(passage.verbatim * words)
+    if passage.verbatim > MIN_COPY:
+        text = f"All {words:,} words are copied."
+    elif not copied:
+        text = f"Reworded: {equal_words:,} of its {words:,} words are equal."
+    elif equal_words > copied:
+        text = f"{copied:,} of its {words:,} words are copied, and {equal_words - copied:,} others are equal."
+    else:
+        text = f"{copied:,} of its {words:,} words are copied."
+    if passage.within is not None:
+        place = "a quotation" if passage.within == "quotation" else "a list of references"
+        text += f" It is part of {place}" + (
+            f" and counts: {QUOTATION_RULE}." if passage.counts else " and does not count."
+        )
+    return f"{text} {passage.note}." if passage.note else text
+
+
+def describe_measures(passage: Evidence) -> str:
+    """Return what was measured on a passage: the similarity of its words and its gain."""
+    parts = [f"Word similarity {passage.similarity:.2f}, on a scale from 0 to 1."]
+    return " ".join([*parts, *([] if passage.gain is None else [_describe_gain(passage.gain)])])
+
+
+def _describe_gain(gain: float) -> str:
+    if gain < MIN_GAIN:
+        return f"The source makes it no easier to predict ({gain:.2f} nats per token)."
+    return f"The source makes it {gain:.2f} nats per token easier to predict."
 
 
 def describe_explanation(passage: Evidence, words: int, margin: float | None) -> str:
@@ -92,22 +111,14 @@ def describe_explanation(passage: Evidence, words: int, margin: float | None) ->
         words: number of its words in the query.
         margin: difference of the best source to the second-best, in nats per token; None without another source.
     """
-    parts = [describe_passage(passage, words)]
+    parts = [f"{100 * passage.verbatim:.0f} % of its {words:,} words are copied."]
+    if passage.gain is not None:
+        parts.append(_describe_gain(passage.gain))
     if margin is not None:
         parts.append(f"The second-best source explains {margin:.2f} less." if margin >= MIN_GAIN else EQUAL_SOURCES)
     if passage.begin2 == passage.end2:
         parts.append("No place of the source is like it by its words.")
     return " ".join(parts)
-
-
-def _join(parts: Iterable[str], passage: Evidence) -> str:
-    text = "; ".join(parts) + "."
-    if passage.within is not None:
-        place = "a quotation" if passage.within == "quotation" else "a list of references"
-        text += f" The passage is part of {place}" + (
-            f" and counts: {QUOTATION_RULE}." if passage.counts else " and does not count."
-        )
-    return f"{text} {passage.note}." if passage.note else text
 
 
 def describe_job(job: Mapping[str, Any], template: str | None = None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from pan_scdg.report.texts import (
     make_offset_map,
     split_blocks,
 )
-from pan_scdg.report.wording import describe_passage
+from pan_scdg.report.wording import DECISION_MEANINGS, QUOTATION_RULE, describe_measures, describe_passage
 from tests.report.samples import (
     GIVEN,
     HOSTILE,
@@ -214,17 +214,39 @@ def test_a_notebook_shows_text_as_text() -> None:
     assert "likely" in shown
 
 
-def test_each_passage_has_a_plain_sentence() -> None:
-    page = html.unescape(render_report(make_small_report())).replace("\n", " ")
-    verbatim = "25 % of its 8 words are copied; "
-    assert f"{verbatim}the source makes it 1.20 nats per token easier to predict." in page
-    assert "word similarity 0.50. The passage is part of a quotation and does not count." in page
-    assert (
-        "The passage is part of a list of references and counts: a decision by alignment leaves out quotations" in page
+@pytest.mark.parametrize(
+    ("passage", "equal", "sentence"),
+    [
+        (PASSAGES[0]._replace(verbatim=1.0), 85, "All 85 words are copied."),
+        (PASSAGES[0]._replace(verbatim=0.0), 30, "Reworded: 30 of its 85 words are equal."),
+        (PASSAGES[0]._replace(verbatim=0.2), 30, "17 of its 85 words are copied, and 13 others are equal."),
+        (PASSAGES[0]._replace(verbatim=0.8), 68, "68 of its 85 words are copied."),
+        (PASSAGES[1], 3, "Reworded: 3 of its 85 words are equal. It is part of a quotation and does not count."),
+        (PASSAGES[2], 85, f"All 85 words are copied. It is part of a list of references and counts: {QUOTATION_RULE}."),
+    ],
+)
+def test_the_sentence_about_a_passage_gives_the_reason_that_applies(
+    passage: Evidence, equal: int, sentence: str
+) -> None:
+    assert describe_passage(passage._replace(note=""), 85, equal) == sentence
+    assert describe_passage(passage._replace(note="5 of 9 share it"), 85, equal) == f"{sentence} 5 of 9 share it."
+
+
+def test_measures_are_details_of_a_passage() -> None:
+    page = Page(render_report(make_small_report()))
+    gain = "The source makes it 1.20 nats per token easier to predict."
+    assert page.read_sentence("pair-1-1").endswith(f"DetailsWord similarity 0.70, on a scale from 0 to 1. {gain}")
+    assert describe_measures(PASSAGES[0]._replace(gain=0.01)).endswith(
+        "The source makes it no easier to predict (0.01 nats per token)."
     )
-    assert " 5 of 9 share it." in page
-    without_gain = describe_passage(PASSAGES[0]._replace(gain=0.01), 8)
-    assert without_gain.endswith("the source makes it no easier to predict (0.01 nats per token).")
+
+
+def test_an_unclear_pair_has_its_own_reasons_only() -> None:
+    report = make_small_report()
+    pair = replace(report.pairs[1], decision="unclear", warnings=("the score is just below the threshold",))
+    shown = render_report(replace(report, pairs=(pair,))).partition('<section class="pair"')[2]
+    assert "just below the threshold" in shown
+    assert DECISION_MEANINGS["unclear"] not in html.unescape(shown)
 
 
 def test_texts_compared_with_each_other_are_no_sources() -> None:

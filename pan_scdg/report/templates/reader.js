@@ -88,18 +88,16 @@ class Reader {
     const left = this.excluded.size ? `, ${this.excluded.size} left out` : "";
     const place = this.chosen ? `passage ${this.chosen} of ${this.data.passages.length}` : `${numbers.length} passages`;
     find(".place", this.section).textContent = place + left;
-    const about = this.chosen ? find(`#${this.section.id}-${this.chosen} .about td`).textContent : "";
-    find(".explanation", this.section).textContent =
-      about || (numbers.length ? "Choose a passage to see both of its sides." : "No passage to show.");
+    const about = this.chosen ? find(`#${this.section.id}-${this.chosen} .about td`).cloneNode(true).childNodes : [];
+    const hint = numbers.length ? "Choose a passage to see both of its sides." : "No passage to show.";
+    find(".explanation", this.section).replaceChildren(...(this.chosen ? about : [hint]));
   }
 
-  /** Make the levels of colour work, as far as gains are known. */
+  /** Make the levels of colour work if gains were kept. */
   startGains(slot) {
-    if (this.data.gains) this.gains = new Gains(this.data, this.panes[0]);
-    else for (const input of findAll("[name=level]:not([value=passage])", slot)) {
-      input.disabled = true;
-      input.parentElement.title = "The gains of these tokens were not kept";
-    }
+    find(".levels", slot).hidden = !this.data.gains;
+    if (!this.data.gains) return;
+    this.gains = new Gains(this.data, this.panes[0]);
     this.listenForLevels(slot);
   }
 

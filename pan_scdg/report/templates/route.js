@@ -33,7 +33,7 @@ function followClick(event) {
     find(".panes", opened.section).scrollIntoView({ block: "nearest" });
   } else if (band && opened) opened.select(Number(band.dataset.number));
   else if (ground && opened) {
-    const box = ground.closest("svg").querySelector(".ground").getBoundingClientRect();
+    const box = ground.closest("svg").querySelector(".ground, .profile-ground").getBoundingClientRect();
     const pane = opened.panes[ground.dataset.side ?? 0];
     const share = Math.min(0.9999, Math.max(0, (event.clientX - box.left) / box.width));
     if (pane.length) pane.scrollTo(Math.floor(share * pane.length), 60);
