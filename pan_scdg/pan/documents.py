@@ -1,6 +1,6 @@
 """Read documents of any accepted format as text, one or a folder of them; a name is the path in the folder.
 
-The formats are plain text, Markdown, HTML, and by an extra DOCX, ODT and PDF. These three are complex and the files
+The formats are plain text, Markdown, HTML, ODT, and by an extra DOCX and PDF. The last three are complex and the files
 hostile, so that a process of its own converts them: it may use a minute of a processor and 2 GB, and prints one JSON
 object, the text with warnings or an error.
 """
@@ -21,13 +21,14 @@ from pan_scdg.errors import UserError, UserErrors, get_first_line, need_packages
 from pan_scdg.notices import Notices
 from pan_scdg.pan.docx import show_visible_text
 from pan_scdg.pan.html_text import extract_html
+from pan_scdg.pan.odt import convert_odt
 from pan_scdg.pan.untrusted import list_directory, open_regular, read_any_encoding
 from pan_scdg.progress import Progress
 
 PLAIN = (".txt", ".md")
 HTML = (".html", ".htm")
-CONVERTERS = {".docx": "mammoth", ".odt": "odfdo", ".pdf": "pypdf"}
-"""The package that reads a format; all belong to the extra ``documents``."""
+CONVERTERS = {".docx": "mammoth", ".odt": "lxml", ".pdf": "pypdf"}
+"""The package that reads a format; mammoth and pypdf belong to the extra ``documents``."""
 FORMATS = (*PLAIN, *HTML, *CONVERTERS)
 MAX_TEXTS, MAX_LEVELS = 100_000, 32
 """Texts of a folder, and folders in folders."""
@@ -44,8 +45,6 @@ UNPACKED_BYTES = 256 << 20
 MAX_CHARACTERS = 8 << 20
 TIMEOUT_SECONDS, CPU_SECONDS, MEMORY_BYTES = 180, 60, 2 << 30
 """Limits of a conversion."""
-_EMPHASIS = re.compile(r"(?<!\\)(?:\*+|(?<!\w)_+|_+(?!\w))")
-"""Marks of bold and italic type in Markdown."""
 _DIGITS = re.compile(r"\d+")
 MIN_RUNNING_SHARE = 0.5
 """Least share of the pages of a PDF that have a running header or footer."""
@@ -240,7 +239,8 @@ def convert_file(path: Path) -> dict[str, Any]:
         case ".docx":
             text, warnings = _convert_docx(path)
         case _:
-            text = _convert_odt(path)
+            _check_archive(path)
+            text, warnings = convert_odt(path)
     if len(text) > MAX_CHARACTERS:
         raise UserError(f"has more than {MAX_CHARACTERS >> 20} million characters of text", "split the file")
     # a lone half of a surrogate pair cannot be written in UTF-8
@@ -255,14 +255,6 @@ def _convert_docx(path: Path) -> tuple[str, list[str]]:
     file, warnings = show_visible_text(path)
     html = mammoth.convert_to_html(file, convert_image=mammoth.images.img_element(lambda _: {})).value
     return extract_html(html), warnings
-
-
-def _convert_odt(path: Path) -> str:
-    from odfdo import Document
-
-    _check_archive(path)
-    markdown = _EMPHASIS.sub("", str(Document(path).to_markdown()))  # bold letters cut words
-    return re.sub(r"\\([\\`*_{}\[\]()#+.!|<>~-])", r"\1", markdown).strip()
 
 
 def _convert_pdf(path: Path) -> tuple[str, list[str]]:

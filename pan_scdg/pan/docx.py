@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from pan_scdg.pan.html_text import GAP, HIDDEN, NOT_READ
+from pan_scdg.pan.html_text import GAP, HIDDEN, MARGIN_NOT_READ, MIN_MARGIN_WORDS, NOT_READ
 from pan_scdg.pan.styles import (
     BLACK,
     MAX_TINY_SIZE,
@@ -29,9 +29,7 @@ from pan_scdg.pan.styles import (
 PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 EMBEDDED = ("word/diagrams/data", "word/embeddings/", "word/afchunk")
 """Beginnings of the names of parts whose text is not read."""
-MARGINS, MIN_MARGIN_WORDS = ("word/header", "word/footer"), 40
-"""Names of headers and footers, and the words in one that are worth a warning."""
-MARGIN_NOT_READ = "a long header or footer was not read"
+MARGINS = ("word/header", "word/footer")
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 MATHS = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"

@@ -1,12 +1,15 @@
 """Take the text out of an HTML page as a reader sees it."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pan_scdg.pan.styles import Look, Styles, is_indented
 
 HIDDEN = "hidden text was left out"
 NOT_READ = "an embedded file was not read"
+MARGIN_NOT_READ, MIN_MARGIN_WORDS = "a long header or footer was not read", 40
+"""Warning, and the words of a header or footer that are worth it."""
 _LEFT_OUT = "head iframe noscript object script style svg template title"
 LEFT_OUT = frozenset(_LEFT_OUT.split())
 """Elements whose content is no part of the text."""
@@ -24,8 +27,9 @@ GAP = "\ufdd0"
 """Stands for text that leaves a gap; no character of a text."""
 MAX_MEAN_WORD = 9
 """Mean length of words, above which gaps must be spaces."""
-MIN_ITALIC_WORDS = 8
-"""Words of a quotation that is a paragraph in italics."""
+MIN_ITALIC_WORDS, MAX_SOURCE_WORDS = 8, 8
+"""Words of a quotation that is a paragraph in italics, and of its source, which need not be in italics."""
+_SOURCE = re.compile(r"(?:\([^()]{3,80}\)|\[\d{1,3}\]|[.!?”\"]\d{1,3})[.\s]*\Z")
 
 
 def extract_html(html: str, warnings: list[str] | None = None) -> str:
@@ -111,7 +115,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
         if element.get("hidden") is not None:
             look = look._replace(is_shown=False)
         is_quotation = tag == "blockquote" or (tag in ("p", "div") and is_indented(declared))
-        is_quotation = is_quotation or (tag == "p" and _is_italic_quotation(element, pieces))
+        is_quotation = is_quotation or (tag == "p" and _is_italic_quotation(element, declared, pieces))
         places.append(_Place(look, places[-1].is_quoted or is_quotation))
         pieces += filter(None, ["\n" if tag == "br" else SEPARATORS.get(tag), "“" if tag == "q" else ""])
         add(element.text)
@@ -140,15 +144,17 @@ def _embeds_text(element: Any) -> bool:
     return bool(element.get("srcdoc")) or len("".join(element.itertext()).split()) >= MIN_EMBEDDED_WORDS
 
 
-def _is_italic_quotation(paragraph: Any, pieces: list[str]) -> bool:
+def _is_italic_quotation(paragraph: Any, declared: Mapping[str, str], pieces: list[str]) -> bool:
     """Return True for a paragraph in italics that is announced by a colon, or ends with a source or its number."""
-    italic = [child for child in paragraph if child.tag in ("em", "i")]
-    rest = "".join([paragraph.text or "", *(child.tail or "" for child in paragraph)])
-    words = "".join("".join(child.itertext()) for child in italic).split()
-    if len(words) < MIN_ITALIC_WORDS:
+    is_italic = "italic" in declared.get("font-style", "")
+    others = [child for child in paragraph if child.tag not in ("em", "i") and "italic" not in child.get("style", "")]
+    upright = [
+        paragraph.text or "",
+        *(child.tail or "" for child in paragraph),
+        *("".join(o.itertext()) for o in others),
+    ]
+    text = "".join(paragraph.itertext())
+    rest = 0 if is_italic else len("".join(upright).split())
+    if len(text.split()) - rest < MIN_ITALIC_WORDS or rest > MAX_SOURCE_WORDS:
         return False
-    source = re.sub(r"\s*(?:\([^()]{3,80}\)|\[\d{1,3}\]|\d{1,3})[.\s]*\Z", "", "".join(paragraph.itertext()))
-    is_announced = "".join(pieces[-20:]).rstrip().endswith(":")
-    return (is_announced and not rest.strip()) or (
-        source != "".join(paragraph.itertext()) and len(rest.split()) <= MIN_ITALIC_WORDS
-    )
+    return "".join(pieces[-20:]).rstrip().endswith(":") or bool(_SOURCE.search(text))

@@ -38,8 +38,8 @@ _SCREEN = re.compile(r"@(?:media\s+(?:all|screen)|layer\b.*|supports\b.*)")
 _PART = re.compile(r"([.#]?)([\w-]+)|\*")
 _COMPOUND = re.compile(r"(?:[\w-]+|\*)?(?:[.#][\w-]+)*")
 _PROPERTIES = """
-background background-color clip clip-path color display font font-size height left margin margin-left margin-right
-max-height max-width opacity overflow position right text-indent top transform visibility width
+background background-color clip clip-path color display font font-size font-style height left margin margin-left
+margin-right max-height max-width opacity overflow position right text-indent top transform visibility width
 """
 PROPERTIES = frozenset(_PROPERTIES.split())
 

@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+NONE: Mapping[str, str] = MappingProxyType({})
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
@@ -32,7 +33,7 @@ def pack(parts: Mapping[str, str]) -> bytes:
     return packed.getvalue()
 
 
-def make_docx(body: str = BODY, prolog: str = "", parts: Mapping[str, str] = MappingProxyType({})) -> bytes:
+def make_docx(body: str = BODY, prolog: str = "", parts: Mapping[str, str] = NONE) -> bytes:
     kinds = "application/vnd.openxmlformats-"
     relation = (
         f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" Type="{OFFICE}/{{}}" Target="{{}}"/>'
@@ -47,13 +48,15 @@ def make_docx(body: str = BODY, prolog: str = "", parts: Mapping[str, str] = Map
             "word/_rels/document.xml.rels": relation.format("footnotes", "footnotes.xml") + "</Relationships>",
             "word/document.xml": f"{prolog}<w:document {WORD}><w:body>{body}</w:body></w:document>",
             "word/footnotes.xml": f"<w:footnotes {WORD}>{NOTE}</w:footnotes>",
-            **{f"word/{name}": f"<w:{name[:-4]} {WORD}>{content}</w:{name[:-4]}>" for name, content in parts.items()},
+            **{f"word/{name}": f"<w:part {WORD}>{content}</w:part>" for name, content in parts.items()},
         }
     )
 
 
-def make_odt(body: str = ODT_BODY, manifest: str = "") -> bytes:
-    names = " ".join(f'xmlns:{name}="{ODF}:{name}:1.0"' for name in ("office", "text", "table", "manifest"))
+def make_odt(body: str = ODT_BODY, manifest: str = "", styles: str = "", parts: Mapping[str, str] = NONE) -> bytes:
+    spaces = {name: name for name in ("office", "text", "table", "manifest", "style", "form")}
+    spaces |= {"draw": "drawing", "fo": "xsl-fo-compatible", "svg": "svg-compatible"}
+    names = " ".join(f'xmlns:{name}="{ODF}:{space}:1.0"' for name, space in spaces.items())
     kind = "application/vnd.oasis.opendocument.text"
     return pack(
         {
@@ -61,9 +64,10 @@ def make_odt(body: str = ODT_BODY, manifest: str = "") -> bytes:
             "META-INF/manifest.xml": f'<manifest:manifest {names}><manifest:file-entry manifest:full-path="/" '
             f'manifest:media-type="{kind}"/><manifest:file-entry manifest:full-path="content.xml" '
             f'manifest:media-type="text/xml">{manifest}</manifest:file-entry></manifest:manifest>',
-            "content.xml": f"<office:document-content {names}><office:body><office:text>{body}</office:text>"
-            "</office:body></office:document-content>",
-            "styles.xml": f"<office:document-styles {names}></office:document-styles>",
+            "content.xml": f"<office:document-content {names}><office:automatic-styles>{styles}"
+            "</office:automatic-styles><office:body><office:text>"
+            f"{body}</office:text></office:body></office:document-content>",
+            "styles.xml": f"<office:document-styles {names}>{parts.get('styles', '')}</office:document-styles>",
             "meta.xml": f"<office:document-meta {names}></office:document-meta>",
         }
     )

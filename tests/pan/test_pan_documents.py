@@ -206,10 +206,75 @@ def test_block_quotations_are_marked_as_in_markdown(formats: str, quoted: bool, 
     assert read_any_document(tmp_path / "a.html").text == "A\n\n> One\n\n> two\n\n> three\n\nB"
 
 
-def test_bold_letters_of_an_odt_cut_no_word(tmp_path: Path) -> None:
-    bold = "<text:span text:style-name='T1'>{}</text:span>"
-    (tmp_path / "a.odt").write_bytes(make_odt(f"<text:p>{bold.format('Th')}e snake_case *stars* tide</text:p>"))
-    assert read_any_document(tmp_path / "a.odt").text == "The snake_case *stars* tide"
+ODF_STYLE = (
+    "<style:style style:name='{}' style:family='{}' style:parent-style-name='{}'>"
+    "<style:text-properties {}/></style:style>"
+)
+ODF_STYLES = "".join(
+    ODF_STYLE.format(*row)
+    for row in (
+        *(("W", "text", "", "fo:color='#ffffff'"), ("T", "text", "", "fo:font-size='1pt'"), ("B", "text", "", "")),
+        *(("N", "text", "Gone", ""), ("I", "text", "", "fo:font-style='italic'"), ("Q", "paragraph", "Quotations", "")),
+        *(("PW", "paragraph", "", "fo:color='#fff'"), ("PD", "paragraph", "PW", "fo:background-color='#123'")),
+        ("A", "text", "", "fo:color='#ffffff' style:use-window-font-color='true'"),
+        ("G", "graphic", "", "draw:fill='solid' draw:fill-color='#000080'"),
+        ("M", "paragraph", "", "fo:margin-left='1cm' fo:margin-right='1cm'"),
+    )
+)
+ODF_OFFICE = (("Gone", "text", "", "text:display='none'"), ("Quotations", "paragraph", "", ""))
+ODF_PARTS = {"styles": "".join(ODF_STYLE.format(*row) for row in ODF_OFFICE)}
+
+
+def span(style: str, text: str) -> str:
+    return f"<text:span text:style-name='{style}'>{text}</text:span>"
+
+
+def paragraph(content: str, style: str = "") -> str:
+    return f"<text:p text:style-name='{style}'>{content}</text:p>"
+
+
+def frame(content: str, attributes: str = "") -> str:
+    return f"<draw:frame {attributes}><draw:text-box>{paragraph(content)}</draw:text-box></draw:frame>"
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "hides"),
+    [
+        (paragraph(span("B", "Th") + "e snake_case *stars* # t"), "The snake_case *stars* # t", False),
+        (paragraph("two" + span("W", "x") + "words"), "two words", True),
+        (paragraph("re" + span("T", "x") + "ad"), "read", True),
+        (paragraph("re" + span("N", "x") + "ad"), "read", True),
+        (paragraph("no", "PW") + paragraph("seen", "PD"), "seen", True),
+        (paragraph(span("A", "seen")), "seen", False),
+        ("<text:section text:display='none'>" + paragraph("no") + "</text:section>" + paragraph("seen"), "seen", True),
+        (paragraph("no<text:hidden-paragraph text:is-hidden='true'/>") + paragraph("seen"), "seen", True),
+        (paragraph("one" + frame("in the box") + " two"), "one two\n\nin the box", False),
+        (paragraph("one" + frame(span("W", "a title"), "draw:style-name='G'")), "one\n\na title", False),
+        (paragraph("one" + frame("away", "svg:x='-40cm'")), "one", True),
+        ("<text:tracked-changes><text:deletion>" + paragraph("no") + "</text:deletion></text:tracked-changes>"
+         + paragraph("on<office:annotation>" + paragraph("no") + "</office:annotation>e"), "one", False),
+        (paragraph("one<text:s text:c='3'/>two<text:tab/>three<text:line-break/>four"), "one two three\nfour", False),
+        (paragraph("<text:ruby><text:ruby-base>漢</text:ruby-base><text:ruby-text>kan</text:ruby-text></text:ruby>字"),
+         "漢字", False),
+        (paragraph("one", "Q") + paragraph("two", "M"), "> one\n\n> two", False),
+        (paragraph("So:") + paragraph(span("I", "a b c d e f g h")), "So:\n\n> a b c d e f g h", False),
+        ("<office:forms><form:textarea form:current-value='typed'/></office:forms>" + paragraph("one"),
+         "one\n\ntyped", False),
+    ],
+)  # fmt: skip
+def test_an_odt_is_read_as_a_reader_sees_it(body: str, text: str, hides: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.odt").write_bytes(make_odt(body, styles=ODF_STYLES, parts=ODF_PARTS))
+    warnings = ["hidden text was left out"] if hides else []
+    assert documents.convert_file(tmp_path / "a.odt") == {"text": text, "warnings": warnings}
+
+
+def test_what_is_not_read_is_told(tmp_path: Path) -> None:
+    long = " ".join(["word"] * 40)
+    (tmp_path / "a.odt").write_bytes(make_odt(parts={"styles": f"<style:header>{paragraph(long)}</style:header>"}))
+    (tmp_path / "a.docx").write_bytes(make_docx(parts={"header1.xml": long, "diagrams/data1.xml": ""}))
+    assert read_any_document(tmp_path / "a.odt").warnings == ("a long header or footer was not read",)
+    warnings = ("a long header or footer was not read", "an embedded file was not read")
+    assert read_any_document(tmp_path / "a.docx").warnings == warnings
 
 
 def test_running_headers_and_footers_are_no_text() -> None:
