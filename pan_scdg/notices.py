@@ -1,8 +1,12 @@
 """Count findings in the input that are unusual but harmless."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from pan_scdg.errors import UserError, escape_controls
+
+MAX_NAMES = 20
+"""Names of files in one line."""
 
 
 class Notices:
@@ -14,6 +18,8 @@ class Notices:
         self._first: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
         """Names of files that could not be read, and the reason with a remedy."""
+        self._files: dict[str, list[str]] = {}
+        self._skipped: dict[str, str] = {}
 
     def add(self, kind: str, where: str) -> None:
         """Count a finding: its ``kind`` (a phrase such as "empty corpus document") and its place.
@@ -26,11 +32,45 @@ class Notices:
         self._count[kind] += 1
         self._first.setdefault(kind, where)
 
+    def add_file(self, kind: str, name: str) -> None:
+        """Count a finding about a text, whose name is listed.
+
+        Raises:
+            UserError: in strict mode.
+        """
+        if self.strict:
+            raise UserError(kind, self._remedy, name)
+        self._files.setdefault(kind, []).append(name)
+
+    def skip(self, name: str, remedy: str) -> None:
+        """Count a file of a format that is not read, with a sentence about what to do, if there is one.
+
+        Raises:
+            UserError: in strict mode.
+        """
+        if self.strict:
+            raise UserError("unsupported format", self._remedy, name)
+        self._skipped[name] = remedy
+
+    def _list_skipped(self) -> Iterator[str]:
+        if self._skipped:
+            files = "file" if len(self._skipped) == 1 else "files"
+            remedies = dict.fromkeys(filter(None, self._skipped.values()))
+            line = f"Skipped {len(self._skipped)} unsupported {files}: {list_names(list(self._skipped))}."
+            yield " ".join([line, *remedies])
+
     def list_warnings(self) -> list[str]:
         """Return a warning for each file that was left out, and for each kind how often it was found, and where."""
         left_out = (f"left out: {name}: {reason}" for name, reason in self.left_out.items())
+        files = (f"{kind}: {list_names(names)}" for kind, names in self._files.items())
         counted = (
             f"{kind}: {count} time{'s' if count > 1 else ''}, first at {self._first[kind]}"
             for kind, count in self._count.items()
         )
-        return [escape_controls(f"warning: {line}") for line in (*left_out, *counted)]
+        return [escape_controls(f"warning: {line}") for line in (*left_out, *self._list_skipped(), *files, *counted)]
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return names as a list, at most `MAX_NAMES` of them and the number of the others."""
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -21,7 +21,7 @@ from pan_scdg.logs import say
 
 FILE_OR_FOLDER = click.Path(path_type=Path)
 HEADINGS = {
-    "Input and output": ("output", "among", "old", "template", "gains", "strict", "overwrite"),
+    "Input and output": ("output", "among", "old", "author_folders", "template", "gains", "strict", "overwrite"),
     "Model": ("profile", "model", "device"),
     "Devices": ("workers", "cluster"),
 }
@@ -33,6 +33,11 @@ HEADINGS = {
 @click.option("--output", type=FOLDER, required=True, help="Folder of the results; created if it does not exist.")
 @click.option("--among", is_flag=True, help="Compare the SUSPICIOUS texts with each other, too.")
 @click.option("--old", type=FILE_OR_FOLDER, help="Texts of former years to compare with, but not with each other.")
+@click.option(
+    "--author-folders",
+    is_flag=True,
+    help="The first folder of a text is its author: drafts of one are not compared with each other by --among.",
+)
 @click.option(
     "--template", type=FILE_OR_FOLDER, help="Text that all authors received, such as the questions; it is excluded."
 )
@@ -56,6 +61,7 @@ def check(
     output: Path,
     among: bool,
     old: Path | None,
+    author_folders: bool,
     template: Path | None,
     profile: str,
     device: str,
@@ -63,8 +69,8 @@ def check(
 ) -> None:
     """Compare every SUSPICIOUS text with every one of SOURCES, print a ranked table, and write a report to read.
 
-    Both are folders or files: .txt, .md and .html; with the extra "documents" also .docx, .odt and .pdf. The output has
-    report.html, report.csv, passages.jsonl, and in texts/ what was taken out of other formats.
+    Both are folders, zip files or texts: .txt, .md and .html; with the extra "documents" also .docx, .odt and .pdf. The
+    output has report.html, report.csv, passages.jsonl, and in texts/ what was taken out of other formats.
 
     \b
     Example:
@@ -77,7 +83,9 @@ def check(
 
     if not among and sources is None and old is None:
         raise click.UsageError("give SOURCES, --among or --old")
-    inputs = Inputs(suspicious, sources, among, old, template)
+    if author_folders and not among:
+        raise click.UsageError("--author-folders has an effect with --among alone: add --among")
+    inputs = Inputs(suspicious, sources, among, old, template, author_folders)
     paths = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--old": old, "--template": template}
     check_folders(output, paths | {"--model": rest["model"], "--profile": find_profile_file(profile)})
     chosen = load_chosen_profile(profile)

@@ -104,7 +104,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     material = collect_texts(options.inputs, notices)
     count = sum(1 for _ in list_pairs(material))
     if not count:
-        what = "both sides are the same file"
+        what = "all texts are of one author" if material.author_folders else "both sides are the same file"
         raise UserError(what, "give another text to compare it with", options.inputs.suspicious)
     measures = options.gains and profile.gains is not None
     statistics = None
@@ -144,7 +144,7 @@ def list_pairs(material: Material) -> Iterator[Indices]:
     paths = [text.compared.path.resolve() for text in material.texts]
     for i in range(len(material.suspicious)):
         numbers = range(max(i + 1, material.first_source), len(paths))
-        yield from ((i, j) for j in numbers if paths[i] != paths[j])
+        yield from ((i, j) for j in numbers if paths[i] != paths[j] and not material.are_drafts((i, j)))
 
 
 def _describe_check(profile: Profile, options: CheckOptions, material: Material, worker: PairWorker) -> dict[str, Any]:
@@ -161,6 +161,7 @@ def _describe_check(profile: Profile, options: CheckOptions, material: Material,
         suspicious=inputs.suspicious.name,
         template=None if inputs.template is None else inputs.template.name,
         among=inputs.among,
+        author_folders=inputs.author_folders,
         gains=options.gains,
     )
 
@@ -429,6 +430,9 @@ def _keep_text(folder: Path, name: str, text: str) -> str:
     kept = f"{TEXTS_FOLDER}/{name.removeprefix(f'{TEXTS_FOLDER}/')}.txt"
     if any(len(part.encode()) > MAX_NAME_BYTES for part in kept.split("/")):
         raise UserError("the name is too long for the file that its text is kept in", "shorten it", name)
-    (folder / kept).parent.mkdir(parents=True, exist_ok=True)
-    (folder / kept).write_text(text, encoding="utf-8", newline="")
+    try:
+        (folder / kept).parent.mkdir(parents=True, exist_ok=True)
+        (folder / kept).write_text(text, encoding="utf-8", newline="")
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:
+        raise UserError("another text has a folder of this name", "rename it", name) from e
     return kept

@@ -15,7 +15,8 @@ from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.notices import Notices
-from pan_scdg.pan.documents import ReadDocument, read_any_document, read_documents
+from pan_scdg.pan.documents import ReadDocument, read_any_document
+from pan_scdg.pan.folders import read_documents
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import Excluded, ReportText, blank_out
 
@@ -62,6 +63,12 @@ class CheckedText(NamedTuple):
         """Return "suspicious" (or "texts" if there are no others), "sources" or "old"."""
         return self.compared.doc_id.partition("/")[0]
 
+    @property
+    def folder(self) -> str:
+        """Return the first folder in the text's path; empty without one."""
+        first, _, rest = self.compared.doc_id.partition("/")[2].partition("/")
+        return first if rest else ""
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -75,6 +82,8 @@ class Inputs:
     """Texts of former years: the suspicious ones are compared with them as with sources."""
     template: Path | None = None
     """A text that all authors received."""
+    author_folders: bool = False
+    """The first folder in the path of a text is its author, whose texts are not compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,8 @@ class Material:
     """The suspicious texts are compared with each other, too."""
     excluded: tuple[str, ...] = ()
     """Lines about what many suspicious texts share and no source has: it is not compared."""
+    author_folders: bool = False
+    """Suspicious texts of one folder are not compared with each other."""
 
     @cached_property
     def texts(self) -> tuple[CheckedText, ...]:
@@ -102,6 +113,11 @@ class Material:
     def is_among(self, pair: Indices) -> bool:
         """Return True for a pair of two suspicious texts."""
         return max(pair) < len(self.suspicious)
+
+    def are_drafts(self, pair: Indices) -> bool:
+        """Return True for two suspicious texts of one author."""
+        first, second = (self.texts[number].folder for number in pair)
+        return self.author_folders and self.is_among(pair) and first == second != ""
 
     def hash(self) -> str:
         """Return the hash of all names and texts, as they are compared."""
@@ -138,14 +154,16 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
     written, excluded = _exclude_questions([*suspicious, *old], sources, required)
     new, old = written[: len(suspicious)], written[len(suspicious) :]
     first, second, third = (tuple(_warn(text, notices) for text in side) for side in (new, sources, old))
-    return Material(first, second, third, inputs.among, excluded)
+    if inputs.author_folders and not any(text.folder for text in first):
+        raise UserError("contains no folders of authors", "leave out --author-folders", inputs.suspicious)
+    return Material(first, second, third, inputs.among, excluded, inputs.author_folders)
 
 
 def _make_text(
     name: str, document: ReadDocument, side: str, prefix: str, template: PreparedText | None, notices: Notices
 ) -> CheckedText:
     for warning in document.warnings:
-        notices.add(warning.partition(",")[0], str(document.path))
+        notices.add_file(warning.partition(",")[0], f"{prefix}{name}")
     shown = ReportText(f"{prefix}{name}", document.text, document.warnings)
     compared = _EMBEDDED.sub(lambda match: " " * len(match[0]), document.text)
     file = TextFile(f"{side}/{name}", Path(name).name, document.path, compared)
@@ -199,7 +217,7 @@ def _warn(text: CheckedText, notices: Notices) -> CheckedText:
     compared = text.compared.text or ""
     words, warnings = count_words(compared), list(text.shown.warnings)
     if not _seems_english(compared):
-        notices.add("not calibrated for this language (English is)", str(text.compared.path))
+        notices.add_file("not calibrated for this language (English is)", text.shown.name)
         warnings.append(NOT_ENGLISH)
     if words < MIN_WORDS:
         warnings.append(f"{words} words, fewer than {MIN_WORDS}: too short for a decision")

@@ -1,4 +1,4 @@
-"""Read documents of any accepted format as text, one or a folder of them; a name is the path in the folder.
+"""Read a document of any accepted format as text.
 
 The formats are plain text, Markdown, HTML, ODT, and by an extra DOCX and PDF. The last three are complex and the files
 hostile, so that a process of its own converts them: it may use a minute of a processor and 2 GB, and prints one JSON
@@ -6,7 +6,6 @@ object, the text with warnings or an error.
 """
 
 import json
-import os
 import re
 import resource
 import subprocess
@@ -17,21 +16,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from pan_scdg.errors import UserError, UserErrors, get_first_line, need_packages
-from pan_scdg.notices import Notices
+from pan_scdg.errors import UserError, get_first_line, need_packages
 from pan_scdg.pan.docx import show_visible_text
 from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.odt import convert_odt
-from pan_scdg.pan.untrusted import list_directory, open_regular, read_any_encoding
-from pan_scdg.progress import Progress
+from pan_scdg.pan.untrusted import open_regular, read_any_encoding
 
 PLAIN = (".txt", ".md")
 HTML = (".html", ".htm")
 CONVERTERS = {".docx": "mammoth", ".odt": "lxml", ".pdf": "pypdf"}
 """The package that reads a format; mammoth and pypdf belong to the extra ``documents``."""
 FORMATS = (*PLAIN, *HTML, *CONVERTERS)
-MAX_TEXTS, MAX_LEVELS = 100_000, 32
-"""Texts of a folder, and folders in folders."""
 CHARSET = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*(iso-8859-\d{1,2}|windows-\d{3,4}|koi8-[ru]|big5|gb18030|gbk|gb2312"""
     rb"""|shift_jis|euc-jp|euc-kr)\b""",
@@ -88,100 +83,6 @@ def read_any_document(path: Path) -> ReadDocument:
 
 def _warn_about_encoding(encoding: str | None) -> tuple[str, ...]:
     return () if encoding is None else (f"read as {encoding}, for it is not UTF-8",)
-
-
-# Folders
-
-
-def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
-    """Return the texts of a folder in the order of their names, or the one of a file, by name.
-
-    Hidden files and the lock files of word processors are skipped; files of other formats are counted and skipped. A
-    file of a folder that cannot be read is left out with a line about it, unless notices are strict.
-
-    Raises:
-        UserError: the path does not exist, or contains no text.
-        UserErrors: naming every file that cannot be read, leads outside of the folder, or has no valid name; if none
-            can be read, or notices are strict.
-    """
-    if path.is_dir():
-        files = _list_text_files(path, notices)
-    elif not path.exists():
-        raise UserError("the path does not exist", "correct the path", path)
-    elif path.suffix.lower() not in FORMATS:
-        raise UserError(f"not a format that is read: {describe_formats()}", "convert it to one of them", path)
-    else:
-        files = [(path.name, path)]
-    texts: dict[str, ReadDocument] = {}
-    errors: dict[str, UserError] = {}
-    with Progress("reading texts", len(files)) as progress:
-        for name, file in files:
-            try:
-                if not _is_utf8(name):
-                    raise UserError("its name is not UTF-8", "rename it", file)
-                texts[name] = read_any_document(file)
-                if not texts[name].text.strip():
-                    notices.add("empty text", str(file))
-            except UserError as e:
-                errors[name] = e
-            progress.update()
-    if errors and (notices.strict or not texts):
-        raise UserErrors(list(errors.values()))
-    notices.left_out |= {name: f"{e.what}; {e.remedy}" for name, e in errors.items()}
-    return texts
-
-
-def describe_formats() -> str:
-    """Return the endings of all formats that are read."""
-    return f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _list_text_files(folder: Path, notices: Notices) -> list[tuple[str, Path]]:
-    """Return name and path of every text in a folder and the folders in it, by name."""
-    root = folder.resolve()
-    files: list[tuple[str, Path]] = []
-    errors: list[UserError] = []
-    waiting = [(folder, 0)]
-    while waiting:
-        inner, level = waiting.pop()
-        if level > MAX_LEVELS:
-            raise UserError(f"lies more than {MAX_LEVELS} folders deep", "move it up", inner)
-        for path in list_directory(inner):
-            if path.name.startswith("~$"):  # the lock of Word; those of other programs are hidden files
-                continue
-            if path.is_symlink() and not _is_followed(path, root):
-                what = "this link is not followed: it leads outside, or to a folder"
-                errors.append(UserError(what, "copy its target", path))
-            elif path.is_dir():
-                waiting.append((path, level + 1))
-            elif path.suffix.lower() in FORMATS:
-                files.append((path.relative_to(folder).as_posix(), path))
-            else:
-                notices.add("file of another format, skipped", str(path))
-            if len(files) > MAX_TEXTS:
-                raise UserError(f"contains more than {MAX_TEXTS} texts", "split the folder", folder)
-    if errors:
-        raise UserErrors(errors)
-    if not files:
-        raise UserError(f"contains no texts ({describe_formats()})", "add one, or correct the path", folder)
-    return sorted(files, key=lambda item: os.fsencode(item[0]))
-
-
-def _is_followed(link: Path, root: Path) -> bool:
-    """Return True for a symbolic link to a file of the same folder."""
-    try:
-        target = link.resolve()
-        return target.is_relative_to(root) and not target.is_dir()
-    except (OSError, RuntimeError):  # a link to itself
-        return False
 
 
 # DOCX, ODT and PDF: the process that starts the conversion

@@ -10,7 +10,7 @@ from pan_scdg.methods.vectors import find_vector_file, read_vector
 from pan_scdg.models.checkpoint import diagnose_tokenizer, list_weight_files, read_config
 from pan_scdg.models.encoder import check_encoder
 from pan_scdg.notices import Notices
-from pan_scdg.pan import documents, inputs, prepare, runs, source_retrieval, text_alignment, truth
+from pan_scdg.pan import folders, inputs, prepare, runs, source_retrieval, text_alignment, truth
 from pan_scdg.profile import load_profile
 from tests.fuzz.mutations import CSV, JSON, LINES, TOML, XML, YAML, Format, pack_gzip, pack_npy, pack_safetensors
 
@@ -107,7 +107,7 @@ TARGETS = (
     ),
     Target(
         "texts",
-        lambda f: documents.read_documents(f, Notices()),
+        lambda f: folders.read_documents(f, Notices()),
         {"a.txt": (LINES, TEXT), "in/b.html": (XML, HTML)},
         refuses=False,
     ),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -234,6 +235,37 @@ def test_a_class_is_compared_with_itself_with_sources_and_with_old_texts_that_ar
     assert "two texts have the name old/3.txt in the report; rename one of them" in done.err
 
 
+def test_drafts_in_the_folder_of_an_author_are_not_compared(check: Callable[..., Any], tmp_path: Path) -> None:
+    texts = make_class(3)
+    essay = texts["0.txt"]
+    files = {
+        "Anna_1/a.txt": essay,
+        "Anna_1/drafts/b.txt": essay,
+        "Ben_2/c.txt": essay,
+        "d.txt": texts["1.txt"],
+        "e.txt": essay,
+    }
+    with ZipFile(tmp_path / "class.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+        archive.writestr("Ben_2/c.doc", b"\xd0\xcf")
+    done = check(tmp_path / "class.zip", "--among", "--author-folders")
+    rows = read_rows(tmp_path / "out")
+    assert len(rows) == 9
+    assert {(row["suspicious"], row["source"]) for row in rows if row["decision"] == "likely"} == {
+        *itertools.product(("Anna_1/a.txt", "Anna_1/drafts/b.txt"), ("Ben_2/c.txt", "e.txt")),
+        ("Ben_2/c.txt", "e.txt"),
+    }
+    line = "Skipped 1 unsupported file: Ben_2/c.doc. Save .doc, .pages and .rtf files as .docx or PDF."
+    assert line in done.err
+    assert line in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    one = write(tmp_path / "one", {"Anna/a.txt": essay, "Anna/b.txt": essay})
+    assert "all texts are of one author" in check(one, "--among", "--author-folders", output="one-out", code=2).err
+    flat = write(tmp_path / "flat", make_class(2))
+    assert "contains no folders of authors" in check(flat, "--among", "--author-folders", output="f", code=2).err
+    assert "add --among" in check(flat, SOURCE, "--author-folders", output="f", code=2).err
+
+
 def test_the_question_of_a_small_class_and_of_old_texts_is_excluded(check: Callable[..., Any], tmp_path: Path) -> None:
     texts = {name: f"{QUESTION}\n{text}" for name, text in make_class(12).items()}
     new, old = dict(list(texts.items())[:3]), dict(list(texts.items())[3:])
@@ -313,7 +345,7 @@ def test_short_foreign_and_empty_texts_have_warnings(check: Callable[..., Any], 
     decisions = {row["suspicious"]: row["decision"] for row in read_rows(tmp_path / "out")}
     assert decisions == {"short.txt": "unclear", "de.txt": "likely", "empty.md": "unclear"}
     assert done.err.count("not calibrated for this language") == 1
-    assert "empty text: 1 time" in done.err
+    assert "warning: empty text: empty.md\n" in done.err
     assert "fewer than 60: too short" in (tmp_path / "out" / "report.csv").read_text()
     strict = check(texts, texts, "--strict", output="strict", code=2)
     assert "; correct the input or leave out --strict" in strict.err
