@@ -334,7 +334,7 @@ class AlignmentSettings(MethodSettings):
         """Return a warning about a positive pair of which no sentences match and no passage has words in common."""
         if threshold is None or not self.can_decide(values) or self.compute_score(values) < threshold:
             return []
-        is_weak = values["alignment"] < self.weak_alignment and not values["similarity"]
+        is_weak = values["alignment"] < self.weak_alignment and not values["similarity"] and not self.is_copy(values)
         return ["weak evidence: only the overall similarity reaches the threshold"] if is_weak else []
 
     def is_copy(self, values: Values) -> bool:

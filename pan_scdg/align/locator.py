@@ -82,7 +82,8 @@ class PassageLocator:
         if not positive:
             return []
         alignment = self.align(target, source)
-        evidence = alignment.add_copies(self.find_evidence(target, source, alignment))
+        evidence = self.find_evidence(target, source, alignment)
+        evidence = alignment.add_copies(evidence) if evidence else []
         return [passage._replace(counts=True) for passage in evidence]
 
 

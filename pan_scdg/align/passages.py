@@ -179,8 +179,8 @@ class Alignment:
         return Evidence(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
 
     def add_copies(self, evidence: Sequence[Evidence]) -> list[Evidence]:
-        """Return passages of a pair with its shorter verbatim ones that overlap none; none are added to no passage."""
-        copies = [_make_passage(run) for run, words in self._list_copies() if evidence and words >= MIN_COPY_WORDS]
+        """Return passages of a pair with its shorter verbatim ones that overlap none."""
+        copies = [_make_passage(run) for run, words in self._list_copies() if words >= MIN_COPY_WORDS]
         others = [self.measure(p) for p in copies if not any(overlap_in_target(p, one.passage) for one in evidence)]
         return sorted([*evidence, *others])
 

@@ -30,12 +30,18 @@ class EncodedText(NamedTuple):
 
     prepared: PreparedText
     vectors: npt.NDArray[np.float32]
-    """Unit vectors of the units, rounded to half precision, ``[u, d]``; ``[0, 0]`` without units."""
+    """Unit vectors of the units, rounded to half precision, ``[u, d]``; ``[0, 0]`` without units, or in a script that
+    the encoder does not know."""
 
     @property
     def counted_vectors(self) -> npt.NDArray[np.float32]:
         """Return the vectors of the units that count in a target."""
-        return self.vectors[self.prepared.counted]
+        return self.vectors[self.prepared.counted] if self.vectors.size else self.vectors
+
+    @property
+    def is_unread(self) -> bool:
+        """Return True if the encoder does not know the script of the text."""
+        return len(self.prepared.units) > 0 and not self.vectors.size
 
 
 class TextCache(Generic[Value]):
@@ -86,9 +92,13 @@ class SentenceEncoder:
         """Return the sentences of a text and their vectors."""
         return EncodedText(self.split(text), self._vectors.get(text).astype(np.float32))
 
+    def knows_script(self, text: str) -> bool:
+        """Return False if the encoder does not know the script of a text."""
+        return text.isascii() or self._encoder.knows_script(show_as_read(text))
+
     def _compute_vectors(self, text: str) -> npt.NDArray[np.float16]:
         sentences = [show_as_read(text[start:end]) for start, end in self.split(text).spans.tolist()]
-        if not sentences:
+        if not sentences or not self.knows_script(text):
             return np.zeros((0, 0), np.float16)
         return self._encoder.encode(sentences).astype(np.float16)
 

@@ -21,7 +21,7 @@ from pan_scdg.jobs.options import OnError, RunOptions, describe_job, take_first
 from pan_scdg.jobs.result import SCORES, ScoreFile, WorkFolder, open_result
 from pan_scdg.jobs.worker import FoundPassages, PairWorker, PassageTask
 from pan_scdg.logs import say
-from pan_scdg.methods import Method, MethodOptions, Score
+from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, Score
 from pan_scdg.methods.bm25 import Statistics, count_statistics
 from pan_scdg.models.find import describe_models
 from pan_scdg.normal_form import compose
@@ -35,6 +35,7 @@ from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, format_count
 from pan_scdg.records import DocumentPair, Passage, TextPair
 from pan_scdg.report.pages import PAGE, write_page
+from pan_scdg.scdg.calibration_range import LANGUAGE
 
 DECISIONS = "decisions.jsonl"
 PASSAGES = "passages.jsonl"
@@ -97,6 +98,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
             if not options.scores_only:
                 rule = DecisionRule(profile, job)
                 decisions = decide_pairs(pairs, checked, work.scores, rule, names)
+                _note_languages(decisions, notices)
                 decisions = add_passages(decisions, checked, profile, worker.method, workers.map, work.scores, explains)
                 files = [*_write_decisions(work.staged, decisions), *files]
                 warnings += _warn_about_few_detections(rule, decisions, options.output)
@@ -245,6 +247,14 @@ def decide_pairs(
             record = rule.decide(line["values"], line["warnings"])
         decisions.append(Decision(pair, {**name_pair(pair, names), **record}))
     return decisions
+
+
+def _note_languages(decisions: Sequence[Decision], notices: Notices) -> None:
+    """Count the pairs in scripts or languages that the models of the profile do not know."""
+    for pair, record, *_ in decisions:
+        for warning in record["warnings"]:
+            if warning.startswith((UNKNOWN_SCRIPT, LANGUAGE)):
+                notices.add(warning.partition(": share")[0], str(pair.suspicious.path))
 
 
 def add_passages(

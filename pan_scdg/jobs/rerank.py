@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.units import prepare_text
-from pan_scdg.align.vectors import SentenceEncoder
+from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.lm.model import ScoringModel
@@ -51,7 +51,7 @@ BAND_RANKS = 50
 MATCH_TEMPERATURE = 0.05
 """Differences of cosines that are small beside it count little."""
 ABSENT = -1.0
-"""Stands for the cosine with a document that has no sentences."""
+"""Stands for the cosine with a document that has no sentences, or that the encoder cannot read."""
 
 LogProbs = npt.NDArray[np.float32]
 FinalRanking = Sequence[tuple[str, float | None]]
@@ -137,15 +137,15 @@ class CandidateScorer:
         if self._encoder is None:
             return [TargetScore(values) for values in log_probs]
         source = self._encoder.encode(task.source).vectors
-        queries = [self._encoder.encode(target.text).vectors for target in task.targets]
+        queries = [self._encoder.encode(target.text) for target in task.targets]
         return [TargetScore(*both) for both in zip(log_probs, (compare_sentences(q, source) for q in queries))]
 
 
-def compare_sentences(query: npt.NDArray[np.float32], source: npt.NDArray[np.float32]) -> Floats:
+def compare_sentences(query: EncodedText, source: npt.NDArray[np.float32]) -> Floats:
     """Return the cosine of each sentence of a query with the source's most similar one, ``[u]``."""
-    if not query.size or not source.size:
-        return np.full(len(query), ABSENT)
-    cosines: Floats = (query @ source.T).max(axis=1).astype(np.float64).round(COSINE_DECIMALS)
+    if not query.vectors.size or not source.size:
+        return np.full(len(query.prepared.units), ABSENT)
+    cosines: Floats = (query.vectors @ source.T).max(axis=1).astype(np.float64).round(COSINE_DECIMALS)
     return cosines
 
 

@@ -38,6 +38,7 @@ from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import make_locator
 from pan_scdg.logs import say
+from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.models.devices import choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.models.find import FoundModel, describe_models, find_encoder
@@ -126,6 +127,12 @@ class RetrievalWorker:
             raise ValueError("no route needs an encoder")
         return open_encoder(self.encoder.folder, self._device)
 
+    def knows_script(self, text: str) -> bool:
+        """Return False if the encoder does not know the script of a text; True without an encoder."""
+        if self.matcher is None:
+            return self.encoder is None or self.load_encoder().knows_script(text)
+        return self.matcher.knows_script(text)
+
     @cached_property
     def _scorer(self) -> CandidateScorer:
         if self.model is None:
@@ -197,6 +204,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
                 if options.index is None and not (work.path / CANDIDATES).exists():
                     build_indexes(corpus, folder, settings, manifest, opened.map)
                 stages = _search(corpus, queries, worker, work, folder)
+            _note_scripts(queries, worker, notices)
             if settings.rerank:
                 score_candidates(
                     corpus, targets, stages, settings, work.scores, opened.map, options.keep_gains, is_late
@@ -235,6 +243,13 @@ def _search(
         write_stages(path.with_suffix(".part"), stages)
         os.replace(path.with_suffix(".part"), path)
     return read_stages(path)
+
+
+def _note_scripts(queries: Sequence[Query], worker: RetrievalWorker, notices: Notices) -> None:
+    """Count the queries in a script that the encoder does not know."""
+    for query in queries:
+        if not query.text.isascii() and not worker.knows_script(query.text):
+            notices.add(f"{UNKNOWN_SCRIPT} of a query", query.query_id)
 
 
 def _check_candidates(stages: Mapping[str, FirstStage], corpus: Corpus, remedy: str, where: Path | None) -> None:

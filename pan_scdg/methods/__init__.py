@@ -38,6 +38,10 @@ METHODS = {
 """Module and class of each method; ``open(profile, options, statistics)`` makes it."""
 
 
+UNKNOWN_SCRIPT = "the embedding model does not know the script"
+"""Begins a warning: to such a model all texts in that script are alike."""
+
+
 class Score(NamedTuple):
     """The numbers that a method measured on a pair."""
 

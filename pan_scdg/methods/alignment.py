@@ -1,22 +1,26 @@
 """Score pairs by their alignment: sentences that follow those of the source, and passages that share words."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
+import regex
 
 from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus
 from pan_scdg.align.passages import Alignment, Evidence, overlap_in_target
 from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
-from pan_scdg.methods import Method, MethodOptions, Score, cover_both
+from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, Score, cover_both
 from pan_scdg.profile import MAX_CALIBRATED_CANDIDATES, AlignmentSettings, Passages, Profile
 from pan_scdg.records import Passage, TextPair
 
 MIN_WORDS = AlignmentSettings.min_words
 MIN_MATCH = 1.0
 """Score of an alignment of sentences that is shown as a passage: two sentences or more that match closely."""
+_MARKS: Any = regex.compile(r"\p{P}*")
+UNREAD = f"{UNKNOWN_SCRIPT}: only copied words decide"
 
 
 class AlignmentMethod:
@@ -62,7 +66,10 @@ class AlignmentMethod:
         scores = []
         for pair in pairs:
             values = self._measure(pair.target, pair.source)
-            scores.append(Score(values, tuple(warn_about_texts(values, self.settings))))
+            warnings = warn_about_texts(values, self.settings)
+            if self._is_unread(pair.target, pair.source):
+                warnings.append(UNREAD)
+            scores.append(Score(values, tuple(warnings)))
         return scores
 
     def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
@@ -80,7 +87,13 @@ class AlignmentMethod:
         evidence = self._locator.find_evidence(target, source, alignment)
         if not positive:
             return [passage for passage in evidence if not passage.counts]
+        if self._is_unread(target, source):
+            return [_include_marks(one, target, source) for one in alignment.add_copies(evidence)]
         return alignment.add_copies([*evidence, *self._find_sentences(target, source, alignment, evidence)])
+
+    def _is_unread(self, target: str, source: str) -> bool:
+        """Return True if the encoder does not know the script of one of the texts."""
+        return any(self.encoder.encode(text).is_unread for text in (target, source))
 
     def _measure(self, target: str, source: str) -> dict[str, float]:
         """Return the numbers of a pair.
@@ -123,6 +136,14 @@ class AlignmentMethod:
             if not any(overlap_in_target(passage, other.passage) for other in others):
                 # a quotation between two sentences does not exclude these
                 yield alignment.measure(passage)._replace(within=None, counts=True)
+
+
+def _include_marks(evidence: Evidence, target: str, source: str) -> Evidence:
+    """Return a copy with the marks that follow it in both texts, such as a full stop."""
+    marks, other = (_MARKS.match(*place)[0] for place in ((target, evidence.end), (source, evidence.end2)))
+    this_offset, length, source_offset, source_length, _ = evidence.passage
+    more = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(marks, other)))
+    return evidence._replace(passage=Passage(this_offset, length + more, source_offset, source_length + more))
 
 
 def align_sentences(target: EncodedText, source: EncodedText, alignment: Alignment) -> SentenceAlignment:

@@ -7,7 +7,7 @@ text of white space has none: the cosine with it is 0.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.methods import MethodOptions, Score
-from pan_scdg.methods.simple import SimpleMethod
+from pan_scdg.methods import UNKNOWN_SCRIPT, MethodOptions, Score
+from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
@@ -45,6 +45,7 @@ class CosineMethod(SimpleMethod):
         self.fingerprint = fingerprint_folder(model.folder)
         self._vectors: dict[str, Vector] = {}
         """By the hash of the text."""
+        self._knows_script = lru_cache(TEXTS_CACHED)(lambda text: self._encoder[0].knows_script(text))
 
     def identify(self) -> dict[str, Any]:
         """Return the hash of the encoder."""
@@ -56,8 +57,12 @@ class CosineMethod(SimpleMethod):
         Raises:
             UserError: the encoder cannot be loaded, or reads fewer tokens than a chunk is to have.
         """
-        vectors = ((self.encode_text(pair.target), self.encode_text(pair.source)) for pair in pairs)
-        return [Score({"score": compute_cosine(target, source)}) for target, source in vectors]
+        scores = []
+        for pair in pairs:
+            score = compute_cosine(self.encode_text(pair.target), self.encode_text(pair.source))
+            is_read = all(map(self._knows_script, (pair.target, pair.source)))
+            scores.append(Score({"score": score}, () if is_read else (UNKNOWN_SCRIPT,)))
+        return scores
 
     def encode_text(self, text: str) -> Vector:
         """Return the document vector of ``text``, ``[d]``; an empty one for white space."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
 from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.models.checkpoint import check_entries, diagnose_tokenizer, list_weight_files, read_config, read_json
@@ -30,6 +31,19 @@ from the system and given back each time."""
 SETTINGS = "config_sentence_transformers.json"
 TRANSFORMER_SETTINGS = "sentence_*_config.json"
 """Pattern of the settings of the module with the language model: ``bert``, and six former names."""
+SCRIPT_CHARACTERS = 20_000
+"""Characters of a text that show its script."""
+MAX_MISSING, MAX_SPELT = 0.25, 0.5
+"""Shares of the letters of a text in words that the vocabulary lacks, and in words that it spells letter by letter. In
+European languages MiniLM spells up to 0.14; in Greek or Hindi 0.6 or more, and of Thai or Chinese it lacks 0.5."""
+_LETTER, _SPELT_LETTER, _LONE_LETTER = (
+    regex.compile(pattern)
+    for pattern in (
+        r"\p{L}",
+        r"(?V1)[\p{L}--[\p{Han}\p{Hiragana}\p{Katakana}]]",
+        r"(?<![\p{L}\p{M}])\p{L}\p{M}*(?![\p{L}\p{M}])",
+    )
+)
 _MODULE_KINDS = {
     f"sentence_transformers.{path}": kind
     for kind, module in {
@@ -151,6 +165,27 @@ class Encoder:
             raise ValueError("the encoder gave a vector that is zero or not finite")
         unit: npt.NDArray[np.float32] = pooled / norms
         return unit
+
+    def knows_script(self, text: str) -> bool:
+        """Return False if the vocabulary lacks many words of a text, or has only the letters of most of them.
+
+        To such a model all sentences in that script are alike.
+        """
+        if text.isascii() or not self.tokenizer.is_fast:
+            return True
+        sample = text[:SCRIPT_CHARACTERS]
+        options = {"add_special_tokens": False, "truncation": False, "verbose": False, "return_offsets_mapping": True}
+        encoded = self.tokenizer(sample, **options)
+        letters = missing = 0
+        spelt = -len(_LONE_LETTER.findall(sample))
+        for token, (begin, end) in zip(encoded["input_ids"], encoded["offset_mapping"]):
+            count = len(_LETTER.findall(sample, begin, end))
+            letters += count
+            if token == self.tokenizer.unk_token_id:
+                missing += count
+            elif count == 1 and _SPELT_LETTER.search(sample, begin, end):
+                spelt += 1
+        return missing <= MAX_MISSING * letters and spelt <= MAX_SPELT * letters
 
     @property
     def tokenizer(self) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.quotations import Kind
 from pan_scdg.align.units import find_excluded
+from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.records import Passage
 
@@ -144,7 +145,8 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
             f"{name} has {n} words, fewer than {MIN_WORDS}: too short to tell" for name, n in too_short.items()
         ]
     decision: PairDecision = "no sign"
-    if record["score"] is None or record["threshold"] is None or is_short:
+    is_unread = any(w.startswith(UNKNOWN_SCRIPT) for w in warnings) and not record["decision"]
+    if record["score"] is None or record["threshold"] is None or is_short or is_unread:
         decision = "unclear"
     elif record["decision"]:
         decision = "likely"

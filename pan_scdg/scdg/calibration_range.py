@@ -16,6 +16,7 @@ from pan_scdg.scdg.sequences import TokenIds, Tokenizer
 
 MARGIN = 0.15
 """Tolerated distance from the range, as a share: the first 150 words of a text differ from the whole by up to 13 %."""
+LANGUAGE = "outside calibration: language or characters"
 MAX_NEGATIVES = 1000
 BYTE_LEVEL = ("Ġ", "Ċ", "ĉ", "č")
 """Spellings in byte-level BPE of space, newline, tab and carriage return at the start of a token."""
@@ -78,7 +79,7 @@ def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: 
         )
     if facts.common_words < low * known.common_words:
         warnings.append(
-            f"outside calibration: language or characters: share of common words {facts.common_words:.2f}, "
+            f"{LANGUAGE}: share of common words {facts.common_words:.2f}, "
             f"calibrated on at least {known.common_words:.2f}"
         )
     if facts.nats_per_byte > high * largest:

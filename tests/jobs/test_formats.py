@@ -22,6 +22,31 @@ MORE = (
     "Später läutete die Glocke über den Dächern, während Händler ihre Stände schlössen und Kinder nach Hause liefen. "
 )
 TEXT = OWN + COPIED + MORE
+HINDI = (
+    "बंदरगाह का मुखिया हर शाम नावों को गिनता था और उनके नाम एक पुरानी किताब में लिखता था। समुद्र शांत था और "
+    "मछुआरे अपने जाल सुखा रहे थे। बच्चे रेत पर खेलते थे और दूर से लौटते जहाज़ों की घंटियाँ सुनते थे। रात होने "
+    "पर दीपस्तंभ जल उठता और सारा तट सफ़ेद रोशनी में चमकने लगता था। उसकी पत्नी कहती थी कि समुद्र कभी किसी का "
+    "नहीं होता।",
+    "गाँव के पुस्तकालय में पिछले साल आग लग गई और हज़ारों पन्ने राख बन गए। शिक्षकों ने चंदा इकट्ठा किया, नई "
+    "अलमारियाँ बनवाईं और शहर से किताबें मँगवाईं। अब हर रविवार को बूढ़े लोग युवाओं को कहानियाँ पढ़कर सुनाते "
+    "हैं। सरकार ने एक कंप्यूटर भी दिया है, लेकिन बिजली अक्सर चली जाती है। फिर भी पढ़ने वालों की संख्या बढ़ "
+    "रही है। वहाँ की दीवारों पर बच्चों ने रंगीन चित्र बनाए हैं और दरवाज़े के पास आम का पेड़ लगाया है।",
+)
+RUSSIAN = (
+    "Начальник порта каждый вечер считал лодки и записывал их имена в потрёпанную книгу. Море было спокойно, "
+    "рыбаки сушили сети, дети играли на песке и слушали далёкий колокол. Ночью загорался маяк, и весь берег "
+    "светился белым светом. Жена говорила ему, что море не принадлежит никому, но он всё равно вёл свой счёт, "
+    "потому что так делал его отец, а до отца дед, и книга помнила каждую лодку.",
+    "В деревенской библиотеке прошлым летом случился пожар, и тысячи страниц превратились в пепел. Учителя "
+    "собрали деньги, заказали новые шкафы и привезли из города учебники. Теперь по воскресеньям старики "
+    "читают молодым рассказы вслух. Чиновники подарили компьютер, однако электричество часто пропадает. "
+    "Несмотря на это, читателей становится больше, и осенью здесь откроют второй зал для самых маленьких "
+    "посетителей. Сторож говорит, что зимой приходят греться.",
+)
+CHINESE = (
+    "港口主管每天晚上清点船只，并把它们的名字写在一本旧册子上。渔民们在沙滩上晒网，孩子们听着远"
+    "处传来的钟声，直到灯塔亮起来，整个海岸都沐浴在白光之中。"
+)
 METHODS = {
     "containment": "containment]\nn = 4",
     "char-ngrams": "char_ngrams]\nn = 12",
@@ -87,6 +112,49 @@ def test_texts_in_another_unicode_form_have_the_same_scores_and_passages(
     assert COPIED.rstrip(". ") in source
 
 
+@pytest.mark.usefixtures("real_encoder")
+@pytest.mark.parametrize("texts", [HINDI, RUSSIAN])
+def test_texts_in_a_script_that_the_encoder_does_not_know_are_no_reuse(
+    texts: tuple[str, str],
+    profile: Callable[[str], str],
+    pairs: Callable[..., Path],
+    cli: Cli,
+    records: Records,
+    tmp_path: Path,
+) -> None:
+    source = pairs({"s1": texts[0], "s2": texts[1]}, {"r1": texts[0]})
+    for name, warning in (
+        ("offline", "only copied words decide"),
+        ("cosine", "know the script"),
+        ("scdg-mini", "language"),
+    ):
+        done = cli("run", "--input", source, "--output", tmp_path / name, "--profile", profile(name))
+        assert (done.code, warning in done.err, ": 2 times, first at " in done.err) == (0, True, True)
+        lines = records(tmp_path / name / "decisions.jsonl")
+        assert all(any(warning in one for one in line["warnings"]) for line in lines)
+        if name == "offline":
+            assert [line["decision"] for line in lines] == [True, False]
+    done = cli("score", source / "susp" / "s2.txt", source / "src" / "r1.txt")
+    assert "only copied words decide" in json.loads(done.out)["warnings"][0]
+    assert cli("check", source / "susp", source / "src", "--output", tmp_path / "check").code == 0
+    table = (tmp_path / "check" / "report.csv").read_text("utf-8-sig").splitlines()
+    assert [("likely" in row, "unclear" in row) for row in table[1:]] == [(True, False), (False, True)]
+    assert "only copied words decide" in table[2]
+
+
+@pytest.mark.usefixtures("real_encoder")
+def test_a_copied_paragraph_in_chinese_is_its_own_passage(
+    pairs: Callable[..., Path], cli: Cli, records: Records, tmp_path: Path
+) -> None:
+    own, other = "我的祖母住在山谷里，她种了许多苹果树，秋天时全家人都来帮忙采摘。\n\n", "报纸报道了市政厅的新计划。"
+    source = pairs({"s1": own + CHINESE + own}, {"r1": other + CHINESE})
+    done = cli("run", "--input", source, "--output", tmp_path / "out")
+    assert done.code == 0, done.err
+    (line,) = records(tmp_path / "out" / "passages.jsonl")
+    assert (own + CHINESE + own)[line["begin"] : line["end"]] == CHINESE
+    assert (line["begin2"], line["end2"], line["verbatim"]) == (len(other), len(other + CHINESE), 1)
+
+
 def test_tokens_and_their_gains_are_those_of_the_file(cli: Cli, tmp_path: Path) -> None:
     for name, text in (("nfc", TEXT), ("nfd", decompose(TEXT)), ("source", COPIED)):
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -129,3 +197,16 @@ def test_queries_and_sources_in_another_unicode_form_are_ranked_alike(
         results[form] = ranking, evidence
     assert results["NFC"] == results["NFD"]
     assert results["NFC"][1]
+
+
+@pytest.mark.usefixtures("real_encoder")
+def test_queries_in_a_script_that_the_encoder_does_not_know_are_counted(
+    cli: Cli, run: Cli, write_retrieval: Callable[..., Path], tmp_path: Path
+) -> None:
+    documents = [{"doc_id": "d1", "text": HINDI[0]}, {"doc_id": "d2", "text": COPIED}]
+    queries = [{"qid": "q1", "query": HINDI[1]}, {"qid": "q2", "query": TEXT}, {"qid": "q3", "query": RUSSIAN[0]}]
+    source = write_retrieval(documents, queries)
+    where = ("--input", source, "--output", tmp_path / "offline")
+    for done in (cli("run", *where), run(source, tmp_path / "small")):  # with a match of sentences, and without
+        assert done.code == 0, done.err
+        assert "the embedding model does not know the script of a query: 2 times, first at q1" in done.err

@@ -82,6 +82,27 @@ def test_special_tokens_that_a_text_spells_out_are_text(minilm: Encoder) -> None
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
 
 
+SENTENCES = {
+    "Příští úterý přijede do přístavu lodní inspektor.": True,
+    "Thuyền trưởng đếm thuyền mỗi buổi tối, rồi về nhà.": True,
+    "We set α = β + γ for the naïve model, and n ≥ 3.": True,
+    "— 1234 ……": True,
+    "The word Москва and the word 北京 are names of cities.": True,
+    "Начальник порта каждый вечер считал лодки.": False,
+    "Ο λιμενάρχης μετρούσε κάθε βράδυ τις βάρκες.": False,
+    "كان مدير الميناء يحصي القوارب كل مساء.": False,
+    "துறைமுகத் தலைவர் படகுகளை எண்ணினார்.": False,
+    "นายท่าเรือนับเรือทุกเย็น": False,
+    "港口主管每天晚上清点船只。": False,
+    "항구 책임자는 매일 저녁 배를 세었다.": False,
+}
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_scripts_that_the_vocabulary_does_not_know(text: str, minilm: Encoder) -> None:
+    assert minilm.knows_script(text) == SENTENCES[text]
+
+
 def test_long_texts_are_cut_and_a_limit_is_that_of_one_call(minilm: Encoder) -> None:
     long = "word " * 400
     assert minilm.max_tokens == 256
