@@ -1,12 +1,14 @@
 """The page's charts: the histogram of scores, the matrix of pairs, the gain along a text, and its passages."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.report.records import ReportPair, TokenGains
+from pan_scdg.report.ranking import scale_score
+from pan_scdg.report.records import DECISION_ORDER, PairDecision, Report, ReportPair, TokenGains
 from pan_scdg.report.texts import TextView
 
 CHART_WIDTH = 1000
@@ -22,17 +24,24 @@ MAX_GAP_POINTS = 2
 """Points without a token, such as inside a long one, that a gain profile bridges."""
 
 
+class Part(NamedTuple):
+    """The pairs of a bar with one decision; place and height in shares of the chart's height."""
+
+    decision: PairDecision
+    pairs: int
+    bottom: float
+    height: float
+
+
 class Bar(NamedTuple):
-    """A bar of the histogram, in shares of the chart's width and height from the left and from the bottom."""
+    """A bar of the histogram, in shares of the chart's width from the left."""
 
     left: float
     width: float
-    height: float
     low: float
     high: float
-    pairs: int
-    above: bool
-    """Its scores reach the threshold."""
+    parts: tuple[Part, ...]
+    """From the bottom: likely, unclear, no sign."""
 
 
 class Tick(NamedTuple):
@@ -43,7 +52,7 @@ class Tick(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """Numbers of pairs by score; their axis is logarithmic."""
+    """Numbers of pairs by points or score; their axis is logarithmic."""
 
     bars: tuple[Bar, ...]
     across: tuple[Tick, ...]
@@ -60,38 +69,48 @@ class Band(NamedTuple):
     end2: float
 
 
-def make_histogram(scores: Sequence[float], threshold: float | None) -> Histogram | None:
-    """Return the histogram of scores, None if there are fewer than two; a bin ends at the threshold."""
-    if len(scores) < 2:
+def make_histogram(report: Report) -> Histogram | None:
+    """Return the histogram of points, or of scores without points; None for fewer than two pairs.
+
+    A bin ends at the threshold.
+    """
+    scored = [(pair.score, pair.decision) for pair in report.pairs if pair.score is not None]
+    if len(scored) < 2:
         return None
-    low, high = _find_range([*scores, *([] if threshold is None else [threshold])])
+    threshold = report.threshold
+    values = [score for score, _ in scored]
+    if threshold is not None and threshold > 0:
+        values, threshold = [scale_score(score, threshold) for score in values], 50.0
+    low, high = _find_range([*values, *([] if threshold is None else [threshold])])
     width = (high - low) / HISTOGRAM_BINS
     # shift the bins so that one begins at the threshold: no bar counts both kinds of pairs
     start = low if threshold is None else threshold - math.ceil((threshold - low) / width - 1e-9) * width
     number = math.ceil((high - start) / width - 1e-9) + 1
-    edges = start + width * np.arange(number + 1)
-    places = np.searchsorted(edges, np.asarray(scores) + 1e-9 * width, "right") - 1
-    counts = np.bincount(np.clip(places, 0, number - 1), minlength=number)
-    top = math.log10(1 + int(counts.max()))
+    edges = (start + width * np.arange(number + 1)).tolist()
+    places = np.clip(np.searchsorted(edges, np.asarray(values) + 1e-9 * width, "right") - 1, 0, number - 1).tolist()
+    counts = Counter((place, decision) for place, (_, decision) in zip(places, scored))
+    most = max(Counter(places).values())
+    top = math.log10(1 + most)
     left, whole = edges[0], edges[-1] - edges[0]
     bars = [
-        Bar(
-            float((edge - left) / whole),
-            float(width / whole),
-            math.log10(1 + count) / top,
-            float(edge),
-            float(edge + width),
-            count,
-            threshold is not None and edge >= threshold - 1e-9 * width,
-        )
-        for edge, count in zip(edges[:-1].tolist(), counts.tolist())
-        if count
+        Bar((edges[i] - left) / whole, width / whole, edges[i], edges[i + 1], tuple(_stack_parts(counts, i, top)))
+        for i in sorted(set(places))
     ]
-    across = [Tick(float((value - left) / whole), f"{value:g}") for value in _choose_ticks(left, edges[-1])]
-    numbers = (1, 2, 5) if counts.max() < 10 else (1, 10, 100, 1_000, 10_000)
-    up = [Tick(math.log10(1 + n) / top, f"{n:,}") for n in numbers if n <= counts.max()]
-    place = None if threshold is None else float((threshold - left) / whole)
-    return Histogram(tuple(bars), tuple(across), tuple(up), place)
+    across = [Tick((value - left) / whole, f"{value:g}") for value in _choose_ticks(left, edges[-1])]
+    numbers = (1, 2, 5) if most < 10 else (1, 10, 100, 1_000, 10_000)
+    up = [Tick(math.log10(1 + n) / top, f"{n:,}") for n in numbers if n <= most]
+    return Histogram(tuple(bars), tuple(across), tuple(up), None if threshold is None else (threshold - left) / whole)
+
+
+def _stack_parts(counts: Mapping[tuple[int, PairDecision], int], place: int, top: float) -> Iterator[Part]:
+    """Yield the parts of a bar: the top of each is at the number of pairs up to it."""
+    total, bottom = 0, 0.0
+    for decision in DECISION_ORDER:
+        if pairs := counts.get((place, decision), 0):
+            total += pairs
+            height = math.log10(1 + total) / top
+            yield Part(decision, pairs, bottom, height - bottom)
+            bottom = height
 
 
 def _find_range(values: Sequence[float]) -> tuple[float, float]:

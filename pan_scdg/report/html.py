@@ -8,10 +8,22 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pan_scdg.report.ranking import has_points
 from pan_scdg.report.records import Report
 from pan_scdg.report.texts import LEVEL_EDGES, describe_levels
 from pan_scdg.report.view import MAX_PAGE_BYTES, arrange_page, dump_data
-from pan_scdg.report.wording import CAUTION, DECISION_MEANINGS, DECISION_SYMBOLS, REASON_BELOW, list_facts, summarise
+from pan_scdg.report.wording import (
+    CAUTION,
+    DECISION_MEANINGS,
+    DECISION_SYMBOLS,
+    LOOK_NEXT,
+    POINTS,
+    REASON_BELOW,
+    format_score,
+    format_share,
+    list_facts,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -59,6 +71,8 @@ def render_report(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> str:
         meanings=DECISION_MEANINGS,
         reason_below=REASON_BELOW,
         caution=CAUTION,
+        look_next=LOOK_NEXT,
+        points=POINTS if has_points(report.threshold) else "",
     )
 
 
@@ -107,7 +121,8 @@ def open_templates() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(text=_escape_text, json=lambda data: trust(dump_data(data)))
+    environment.filters.update(text=_escape_text, json=lambda data: trust(dump_data(data)), share=format_share)
+    environment.globals.update(format_score=format_score)
     return environment
 
 

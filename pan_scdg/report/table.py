@@ -115,7 +115,9 @@ def _tabulate(rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> str:
 def _shorten_row(row: Mapping[str, str]) -> dict[str, object]:
     shown: dict[str, object] = {name: _shorten(value) for name, value in row.items()}
     numbers = {name: int(row[name]) if row[name] else None for name in ("rank", "points", "passages") if name in row}
-    return {**shown, **numbers, "score": f"{float(row['score']):.3f}" if row["score"] else None}
+    first, *others = row.get("sources", "").split(SEPARATOR)
+    sources = f"{_shorten(first)}{f' and {len(others)} more' if others else ''}"
+    return {**shown, **numbers, "sources": sources, "score": f"{float(row['score']):.3f}" if row["score"] else None}
 
 
 def _is_next(row: Mapping[str, str]) -> bool:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 from pan_scdg.align.equal_words import find_equal_words
 from pan_scdg.align.passages import Evidence
+from pan_scdg.align.quotations import Kind
 from pan_scdg.align.units import count_words
 from pan_scdg.report.charts import (
     Band,
@@ -19,9 +21,9 @@ from pan_scdg.report.charts import (
     make_matrix,
     map_passages,
 )
-from pan_scdg.report.ranking import list_places, measure_share
+from pan_scdg.report.ranking import RankedPair, RankedText, list_next, list_places, measure_share, rank_texts
 from pan_scdg.report.records import Excluded, Report, ReportPair, subtract_spans
-from pan_scdg.report.texts import Mark, Piece, Span, TextView, cut_block, measure_text
+from pan_scdg.report.texts import Mark, Piece, Span, TextView, clean_text, cut_block, measure_text
 from pan_scdg.report.wording import describe_measures, describe_passage
 
 MAX_PAGE_BYTES = 20_000_000
@@ -35,6 +37,8 @@ TOKEN_BYTES = 10
 """Most bytes of a token's gain."""
 EQUAL_BYTES = 60
 """Most bytes of the markup and the places of a stretch of equal words."""
+WITHIN: dict[Kind | None, int] = {None: 0, "quotation": 1, "references": 2}
+"""Numbers of the parts of a text for the script."""
 GAINS_SHARE = 0.3
 """Share of the page that is kept for the gains of the best pairs."""
 
@@ -71,12 +75,37 @@ class Row:
         """Return the share of the suspicious text's characters inside passages that count."""
         return measure_share(list_places(self.pair, self.left.excluded), len(self.left.text))
 
+    def list_passages(self, among: bool) -> list[list[Any]]:
+        """Return words, part and places of each passage, for the script.
+
+        The part is a number of `WITHIN`. The places are begins and ends of what counts, in characters, one after the
+        other: those in the suspicious text and, if texts were compared with each other, those in the other one.
+        """
+        data: list[list[Any]] = []
+        for words, passage in zip(self.words, self.pair.passages):
+            one = replace(self.pair, passages=(passage,))
+            sides = [list_places(one, self.left.excluded), list_places(one, self.right.excluded, True) if among else []]
+            data.append([words, WITHIN[passage.within], *(list(chain(*places)) for places in sides)])
+        return data
+
+
+@dataclass(frozen=True, eq=False)
+class TextRow:
+    """A suspicious text in the table."""
+
+    rank: int
+    number: int
+    """Of the text on the page."""
+    text: RankedText
+    length: int
+    """In characters; 0 without a sign of reuse."""
+    sources: tuple[tuple[RankedPair, TextView], ...]
+    """The listed pairs with a sign of reuse, and the other text of each."""
+
     @property
-    def lengths(self) -> str:
-        """Return each passage's characters and words, and whether it is a quotation and in a list of references."""
-        shown = zip(self.pair.passages, self.words)
-        fields = ((p.end - p.begin, n, int(p.within == "quotation"), int(p.within == "references")) for p, n in shown)
-        return " ".join(",".join(map(str, row)) for row in fields)
+    def name(self) -> str:
+        """Return the name as it is shown."""
+        return clean_text(self.text.name)
 
 
 EQUAL, EXCLUDED = 0, 1
@@ -156,7 +185,10 @@ class Detail:
 class Page:
     """The data of a page, prepared for the template."""
 
+    texts_ranked: tuple[TextRow, ...]
     rows: tuple[Row, ...]
+    next_rows: tuple[Row, ...]
+    """Pairs without a sign of reuse to look at next."""
     details: dict[int, Detail]
     """By number of the pair."""
     texts: tuple[TextView, ...]
@@ -168,16 +200,31 @@ class Page:
 def arrange_page(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> Page:
     """Return the content of a page of at most ``max_bytes``: details of the best pairs as long as they fit."""
     rows = tuple(_list_rows(report))
-    space = max_bytes - PAGE_BYTES - ROW_BYTES * len(rows)
+    ranked = tuple(_list_texts(report, rows))
+    space = max_bytes - PAGE_BYTES - ROW_BYTES * (len(rows) + len(ranked))
     kept = min(sum(map(_measure_gains, rows)), int(GAINS_SHARE * space))
     chosen, left = _choose_details(rows, space - kept)
     with_gains = _choose_gains(chosen, left + kept)
     texts = tuple(dict.fromkeys(text for row in chosen for text in (row.left, row.right)))
     details = {row.number: _make_detail(row, row.number in with_gains) for row in chosen}
     mark_texts((passage for detail in details.values() for passage in detail.passages), texts)
-    scores = [pair.score for pair in report.pairs if pair.score is not None]
+    next_rows = tuple(rows[one.number - 1] for one in list_next(report) if one.number <= len(rows))
     signs = [(row.left, row.right, row.number) for row in rows if row.pair.decision != "no sign"]
-    return Page(rows, details, texts, make_histogram(scores, report.threshold), make_matrix(signs))
+    return Page(ranked, rows, next_rows, details, texts, make_histogram(report), make_matrix(signs))
+
+
+def _list_texts(report: Report, rows: Sequence[Row]) -> Iterator[TextRow]:
+    """Yield the suspicious texts of the table; those without a listed pair get numbers after all others."""
+    views = {row.pair.suspicious: row.left for row in rows}
+    if report.among:
+        views |= {row.pair.source: row.right for row in rows if row.pair.source in report.suspicious}
+    free = count(1 + max((view.number for row in rows for view in (row.left, row.right)), default=0))
+    for rank, text in enumerate(rank_texts(report)[:MAX_ROWS], 1):
+        view = views.get(text.name)
+        signs = [(one, rows[one.number - 1]) for one in text.signs if one.number <= len(rows)]
+        sources = tuple((one, row.left if one.swapped else row.right) for one, row in signs)
+        length = len(view.text) if view is not None and sources else 0
+        yield TextRow(rank, next(free) if view is None else view.number, text, length, sources)
 
 
 def _list_rows(report: Report) -> Iterator[Row]:

@@ -39,6 +39,11 @@ def list_rows(page: "Page") -> list[str]:
     return page.locator(".pairs tbody tr:visible").evaluate_all("rows => rows.map((row) => row.dataset.number)")
 
 
+def list_texts(page: "Page") -> list[list[str]]:
+    rows = page.locator(".texts tbody tr:visible")
+    return [text.split() for text in rows.all_inner_texts()]
+
+
 def test_a_clicked_passage_is_the_recorded_one_on_both_sides(
     page: "Page", example_file: Path, example_report: Report
 ) -> None:
@@ -172,6 +177,9 @@ def test_a_browser_without_highlights_gets_spans_of_what_is_in_sight(page: "Page
 
 def test_pairs_are_searched_filtered_and_sorted(page: "Page", example_file: Path, example_report: Report) -> None:
     open_page(page, example_file)
+    assert [pair.decision for pair in example_report.pairs] == ["likely", "no sign"]
+    assert list_rows(page) == ["1"]
+    page.get_by_label("Show").select_option("")
     assert list_rows(page) == ["1", "2"]
     page.get_by_label("Find").fill(example_report.pairs[1].suspicious)
     assert list_rows(page) == ["2"]
@@ -187,6 +195,30 @@ def test_pairs_are_searched_filtered_and_sorted(page: "Page", example_file: Path
     page.keyboard.press("Enter")
     assert list_rows(page) == [number for _, number in reversed(names)]
     assert page.locator("th[data-key=suspicious]").get_attribute("aria-sort") == "descending"
+
+
+def test_a_text_is_a_row_with_its_sources_and_a_share_that_follows_marks(page: "Page", tmp_path: Path) -> None:
+    texts = {name: ReportText(name, "0123456789" * 10) for name in ("a.txt", "b.txt", "c.txt")}
+    spans = ((0, 40), (30, 60)), ((50, 70),)
+    passages = [tuple(Evidence(Passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in pair) for pair in spans]
+    pairs = (
+        ReportPair("b.txt", "a.txt", 0.9, "likely", passages[0]),
+        ReportPair("b.txt", "c.txt", 0.6, "likely", passages[1]),
+        ReportPair("a.txt", "c.txt", 0.1, "no sign"),
+    )
+    report = Report("Three", texts, texts, pairs, 0.5, among=True)
+    open_page(page, save_report(report, tmp_path / "report.html"))
+    assert list_texts(page) == [
+        ["1", "a.txt", "●", "likely", "64", "60", "%", "b.txt"],
+        ["2", "b.txt", "●", "likely", "64", "70", "%", "a.txt", "c.txt"],
+        ["3", "c.txt", "●", "likely", "54", "20", "%", "b.txt"],
+    ]
+    page.get_by_label("Your mark of pair 1").select_option("dismissed")
+    assert [row[5] for row in list_texts(page)] == ["0", "20", "20"]
+    page.get_by_label("Find").fill("a.txt")
+    assert [row[1] for row in list_texts(page)] == ["a.txt", "b.txt"]
+    page.locator(".texts th[data-key=share] [role=button]").click()
+    assert [row[1] for row in list_texts(page)] == ["b.txt", "a.txt"]
 
 
 def test_quotations_references_and_short_matches_can_be_left_out(page: "Page", hostile_file: Path) -> None:
@@ -255,7 +287,9 @@ def test_a_copy_without_names_has_none(
 
 
 def test_keys_lead_through_the_page(page: "Page", example_file: Path) -> None:
-    open_page(page, example_file, "#pair-1")
+    open_page(page, example_file)
+    page.get_by_label("Show").select_option("")
+    page.locator(".pairs tr[data-number='1'] a").click()
     place = page.locator(".place")
     assert place.inner_text().startswith("passage 1 of ")
     page.keyboard.press("n")

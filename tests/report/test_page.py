@@ -4,7 +4,7 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -287,22 +287,30 @@ def test_a_character_belongs_to_the_first_passage_that_contains_it(spans: list[t
     assert [piece.start for piece in pieces if piece.start is not None] == [begin for begin, _, _ in stretches]
 
 
+def make_scored(scores: Iterable[float], threshold: float | None) -> Report:
+    pairs = [ReportPair("a", "b", s, "no sign" if threshold is None or s < threshold else "likely") for s in scores]
+    return Report("", {}, {}, tuple(pairs), threshold)
+
+
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=50), st.floats(-3, 3))
 def test_the_histogram_counts_every_score_on_its_side_of_the_threshold(scores: list[float], threshold: float) -> None:
-    histogram = make_histogram(scores, threshold)
+    histogram = make_histogram(make_scored(scores, threshold))
     assert histogram is not None
-    assert sum(bar.pairs for bar in histogram.bars) == len(scores)
-    above = sum(bar.pairs for bar in histogram.bars if bar.above)
-    assert abs(above - sum(score >= threshold for score in scores)) <= sum(abs(s - threshold) < 1e-6 for s in scores)
-    assert all(bar.left >= -1e-6 and bar.left + bar.width <= 1 + 1e-6 and 0 < bar.height <= 1 for bar in histogram.bars)
+    parts = [(bar, part) for bar in histogram.bars for part in bar.parts]
+    assert sum(part.pairs for _, part in parts) == len(scores)
+    limit = 50 if threshold > 0 else threshold
+    wrong = sum(part.pairs for bar, part in parts if (part.decision == "likely") != (bar.low >= limit - 1e-6))
+    assert wrong <= sum(abs(score - threshold) < 1e-6 for score in scores)
+    assert all(bar.left >= -1e-6 and bar.left + bar.width <= 1 + 1e-6 for bar in histogram.bars)
+    assert all(0 <= part.bottom < part.bottom + part.height <= 1 + 1e-6 for _, part in parts)
     assert histogram.threshold is not None
     assert -1e-6 <= histogram.threshold <= 1 + 1e-6
 
 
 def test_equal_scores_have_a_histogram_and_a_single_one_has_none() -> None:
-    assert make_histogram([0.5], 0.3) is None
-    assert make_histogram([0.5, 0.5], None) is not None
-    assert make_histogram([0.0, 5e-324], 0.0) is not None
+    assert make_histogram(make_scored([0.5], 0.3)) is None
+    assert make_histogram(make_scored([0.5, 0.5], None)) is not None
+    assert make_histogram(make_scored([0.0, 5e-324], 0.0)) is not None
 
 
 def test_the_gain_profile_is_the_mean_of_each_part_with_gaps_where_nothing_was_measured() -> None:

@@ -1,10 +1,10 @@
-// The table of pairs: sort, filter, marks, and numbers that follow the filters.
+// The tables of texts and pairs: sort, filter, marks, and numbers that follow the filters.
 
 const ORDER = ["likely", "unclear", "no sign"];
 
 function startOverview() {
   for (const row of listRows()) find(".review", row).append(makeReview(row.dataset.number));
-  for (const header of findAll(".pairs th[data-key]")) {
+  for (const header of findAll(".list th[data-key]")) {
     // not a button: on paper browsers leave those out of a header that is repeated
     const button = document.createElement("span");
     button.setAttribute("role", "button");
@@ -21,68 +21,90 @@ function startOverview() {
   find("#search").addEventListener("input", filterRows);
   find("#search").addEventListener("submit", (event) => event.preventDefault());
   filterRows();
+  recount();
 }
 
 const listRows = () => findAll(".pairs tbody tr");
+const listTexts = () => findAll(".texts tbody tr");
+const findRow = (number) => find(`.pairs tr[data-number="${number}"]`);
+
+/** The pairs of a text with a sign of reuse: their rows, and on which side the text is. */
+const listSigns = (text) =>
+  text.dataset.pairs.split(" ").filter(Boolean).map((entry) => {
+    const [number, side] = entry.split(":").map(Number);
+    return { number, side, row: findRow(number) };
+  });
 
 function readKey(row, key) {
-  const passages = listPassages(row).filter((passage) => !passage.excluded);
   switch (key) {
-    case "number": return Number(row.dataset.number);
+    case "number": case "rank": return Number(row.dataset[key]);
     case "score": return row.dataset.score === "" ? -Infinity : Number(row.dataset.score);
     case "decision": return ORDER.indexOf(row.dataset.decision);
-    case "passages": return passages.length;
-    case "share": return passages.reduce((sum, passage) => sum + passage.length, 0) / row.dataset.length;
+    case "passages": return listPassages(row).filter((passage) => !passage.excluded).length;
+    case "share": return measureShare(row);
+    case "sources": return listSigns(row).length;
     case "review": return state.reviews[row.dataset.number] || "–";
     default: return find(`.${key}`, row).textContent;
   }
 }
 
 function sortRows(header) {
-  const key = header.dataset.key;
+  const key = header.dataset.key, table = header.closest("table");
   const before = header.getAttribute("aria-sort");
-  const bestFirst = ["score", "passages", "share"].includes(key); // the first click shows the largest
+  const bestFirst = ["score", "passages", "share", "sources"].includes(key); // the first click shows the largest
   const descending = before ? before === "ascending" : bestFirst;
-  for (const other of findAll(".pairs th[data-key]")) other.removeAttribute("aria-sort");
+  for (const other of findAll("th[data-key]", table)) other.removeAttribute("aria-sort");
   header.setAttribute("aria-sort", descending ? "descending" : "ascending");
-  const keyed = listRows().map((row) => [readKey(row, key), row]);
+  const keyed = findAll("tbody tr", table).map((row) => [readKey(row, key), row]);
   const compare = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true }));
   keyed.sort(([a], [b]) => (descending ? compare(b, a) : compare(a, b)));
-  find(".pairs tbody").append(...keyed.map(([, row]) => row));
+  find("tbody", table).append(...keyed.map(([, row]) => row));
 }
 
 function filterRows() {
   const form = find("#search").elements;
   const name = form.name.value.toLocaleLowerCase();
   const decisions = form.decision.value.split(",").filter(Boolean);
-  let shown = 0;
+  const matches = (row, numbers) =>
+    (!name || findAll("bdi", row).some((element) => element.textContent.toLocaleLowerCase().includes(name))) &&
+    (!decisions.length || decisions.includes(row.dataset.decision)) &&
+    (!form.review.value || numbers.some((number) => (state.reviews[number] || "none") === form.review.value));
   for (const row of listRows()) {
-    const review = state.reviews[row.dataset.number] || "none";
-    const names = findAll("bdi", row).map((element) => element.textContent.toLocaleLowerCase());
-    row.hidden = !(
-      names.some((text) => text.includes(name)) &&
-      (!decisions.length || decisions.includes(row.dataset.decision)) &&
-      (!form.review.value || form.review.value === review)
-    );
-    shown += !row.hidden;
+    row.hidden = !matches(row, [row.dataset.number]);
     find(`#pair-${row.dataset.number}`)?.classList.toggle("unlisted", row.hidden); // not printed either
   }
-  find("#shown").textContent = `${shown} of ${listRows().length} pairs`;
+  for (const text of listTexts()) text.hidden = !matches(text, listSigns(text).map(({ number }) => number));
+  const count = (rows, things) => `${rows.filter((row) => !row.hidden).length} of ${rows.length} ${things}`;
+  find("#shown").textContent = `${count(listTexts(), "texts")}, ${count(listRows(), "pairs")}`;
+  find("#none-shown").hidden = listTexts().some((text) => !text.hidden);
 }
 
-/** Recount passages and shares after a change of the filters; the scores stay as they are. */
+/** The share of a text, or of the suspicious text of a pair, in passages that count and are not left out. */
+function measureShare(row) {
+  const signs = row.dataset.pairs === undefined
+    ? [{ row, side: 0 }] : listSigns(row).filter(({ number }) => state.reviews[number] !== "dismissed");
+  const kept = signs.flatMap(({ row, side }) =>
+    listPassages(row).filter((passage) => !passage.excluded).flatMap((passage) => passage.places[side]));
+  let covered = 0, last = 0;
+  for (const [begin, end] of kept.sort(([a], [b]) => a - b)) {
+    covered += Math.max(0, end - Math.max(begin, last));
+    last = Math.max(last, end);
+  }
+  return covered / Math.max(1, row.dataset.length);
+}
+
+/** Recount passages and shares after a change of filters or marks; scores and decisions stay as they are. */
 function recount() {
-  const filters = readFilters();
   let all = 0, left = 0;
   for (const row of listRows()) {
-    const passages = listPassages(row, filters);
+    const passages = listPassages(row);
     const kept = passages.filter((passage) => !passage.excluded);
     all += passages.length;
     left += passages.length - kept.length;
-    const share = readKey(row, "share");
     find(".passages", row).textContent = kept.length;
-    find(".share", row).textContent = `${Math.min(100, Math.round(100 * share))} %`;
   }
+  for (const row of [...listRows(), ...listTexts()])
+    find(".share", row).textContent = `${Math.floor(100 * measureShare(row) + 0.5)} %`;
   const note = find("#left-out");
   note.hidden = !left;
   note.textContent = `${left} of ${all} passages are left out as you chose. Scores and decisions do not change.`;

@@ -65,7 +65,7 @@ function startReading(rows) {
   document.addEventListener("click", followClick);
   document.addEventListener("keydown", followKey);
   addEventListener("hashchange", route);
-  const [only] = listShown();
-  if (!location.hash && rows === 1 && only) history.replaceState(null, "", `#${only}`); // without scrolling to it
+  const only = find(".pair");
+  if (!location.hash && rows === 1 && only) history.replaceState(null, "", `#${only.id}`); // without scrolling to it
   route();
 }

@@ -16,13 +16,15 @@ function serialisePage() {
   copy.removeAttribute("class");
   for (const element of findAll(".slot, .review", copy)) element.replaceChildren();
   for (const element of findAll(".result label, .tooltip", copy)) element.remove();
-  for (const button of findAll(".pairs thead [role=button]", copy)) button.replaceWith(...button.childNodes);
+  for (const button of findAll(".list thead [role=button]", copy)) button.replaceWith(...button.childNodes);
   for (const header of findAll("[aria-sort]", copy)) header.removeAttribute("aria-sort");
   const changed = ["open", "chosen", "excluded", "unlisted"];
   for (const element of findAll(changed.map((name) => `.${name}`).join(), copy)) element.classList.remove(...changed);
-  for (const row of findAll(".pairs tbody tr", copy)) row.hidden = false;
-  const rows = findAll(".pairs tbody tr", copy).sort((a, b) => a.dataset.number - b.dataset.number);
-  find(".pairs tbody", copy).append(...rows);
+  for (const body of findAll(".list tbody", copy)) {
+    const rank = (row) => row.dataset.rank ?? row.dataset.number;
+    body.append(...[...body.rows].sort((a, b) => rank(a) - rank(b)));
+    for (const row of body.rows) row.hidden = false;
+  }
   find("body", copy).removeAttribute("class");
   find("dialog", copy).removeAttribute("open");
   find("#state", copy).textContent = JSON.stringify(state).replace(/</g, "\\u003c");

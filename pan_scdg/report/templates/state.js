@@ -13,6 +13,7 @@ function setReview(number, review) {
   else delete state.reviews[number];
   unsaved = true;
   showReview(number);
+  recount();
 }
 
 /** Show a mark in the table and at the pair. */
@@ -42,11 +43,10 @@ function readFilters() {
   return { quoted: form.quoted.checked, listed: form.listed.checked, words: Number(form.words.value) || 0 };
 }
 
-/** Passages of a row of the table: length in characters, words, and whether the filters leave it out. */
+/** Passages of a pair: words, places in both texts that count, and whether the filters leave the passage out. */
 function listPassages(row, filters = readFilters()) {
-  return row.dataset.passages.split(" ").filter(Boolean).map((entry) => {
-    const [length, words, quoted, listed] = entry.split(",").map(Number);
-    const excluded = words < filters.words || (filters.quoted && quoted) || (filters.listed && listed);
-    return { length, words, excluded: Boolean(excluded) };
+  return JSON.parse(row.dataset.passages).map(([words, within, ...sides]) => {
+    const excluded = words < filters.words || (filters.quoted && within === 1) || (filters.listed && within === 2);
+    return { words, excluded, places: sides.map(pairUp) };
   });
 }
