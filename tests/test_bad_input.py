@@ -187,6 +187,14 @@ def _first_stage(second: str, says: str) -> Bad:
 
 BAD = {
     # folders and pairs
+    "a folder of essays": Bad(
+        {"a.txt": "An essay."}, ": no input: .*; correct --input, or compare folders of essays with pan-scdg check$"
+    ),
+    "an essay of a word processor": Bad(
+        {"a.DOCX": "x", "b.txt": "An essay."},
+        r"/a\.DOCX: not a plain text; compare \.DOCX files with pan-scdg check$",
+        SCORE.replace("a.txt", "a.DOCX"),
+    ),
     "an empty directory": Bad({"notes.md": ""}, r": no input: expected a file whose name ends in 'pairs' or "),
     "both jobs": Bad(PAIRS | RETRIEVAL, ": contains the input of both tasks; give a folder with one"),
     "no queries": Bad(RETRIEVAL | {"queries.jsonl": None}, ": no input"),

@@ -20,6 +20,7 @@ from pan_scdg.cli.options import (
 )
 from pan_scdg.errors import UserError
 from pan_scdg.logs import hold_notes
+from pan_scdg.pan.documents import CONVERTERS
 from pan_scdg.pan.untrusted import read_document, read_standard_input
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ def _read(path: Path) -> str:
         return read_standard_input()
     if not path.is_file():
         raise UserError("the file does not exist", "give two text files", path)
+    if path.suffix.lower() in CONVERTERS:
+        raise UserError("not a plain text", f"compare {path.suffix} files with pan-scdg check", path)
     return read_document(path)
 
 

@@ -31,7 +31,8 @@ def detect_task(directory: Path) -> Task:
         return tasks[0]
     if tasks:
         raise UserError("contains the input of both tasks", "give a folder with one of them", directory)
-    raise UserError(f"no input: expected {' or '.join(_NEEDED_FILES.values())}", "correct --input", directory)
+    what = f"no input: expected {' or '.join(_NEEDED_FILES.values())}"
+    raise UserError(what, "correct --input, or compare folders of essays with pan-scdg check", directory)
 
 
 def _has_input(directory: Path, task: Task) -> bool:
