@@ -12,14 +12,15 @@ MIN_RUN_WORDS = 4
 MIN_WORD_LENGTH = 2
 """Characters of a single word that is marked, unless it is a number."""
 _FUNCTION_WORDS = """
-a about above after again against all almost also although always am an and another any are around as at away back be
-because been before being below between both but by can cannot could did do does doing done down during each either
-else enough even ever every few for from further get gets got had has have having he her here hers herself him himself
-his how however if in into is it its itself just less many may me might more most much must my myself near neither
-never no none nor not now of off often on once one only onto or other others our ours out over own per perhaps quite
-rather same shall she should since so some still such than that the their theirs them themselves then there therefore
-these they this those though through thus to too toward towards under until up upon us very was we well were what
-whatever when where whether which while who whom whose why will with within without would yet you your yours
+a about above after again against all almost also although always am among amongst an and another any are around as at
+away back be because been before being below besides between both but by can cannot could did do does doing done down
+during each either else enough even ever every few for from further get gets got had has have having he her here hers
+herself him himself his how however if in into is it its itself just less made make makes making many may me might
+more most much must my myself near neither never no none nor not now of off often on once one only onto or other
+others our ours out over own per perhaps quite rather said same say says shall she should since so some still such
+take taken takes than that the their theirs them themselves then there therefore these they thing things this those
+though through thus to too took toward towards under until up upon us very was way ways we well were what whatever
+when where whereas whether which while who whom whose why will with within without would yet you your yours
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 """Words of any English text, which are marked in runs only."""

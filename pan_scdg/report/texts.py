@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,13 @@ from pan_scdg.sentences import find_sentence_spans
 _CHANGED = re.compile("[\0\ud800-\udfff]")
 """Characters that a browser drops or that no file can contain."""
 _BREAK = re.compile(r"\n[ \t\r\f\v]*\n\s*")
+_ITEM = re.compile(r"\s*(?:[-•*–▪◦]|\(?\d{1,3}[.)]|\[\d{1,3}\])\s")
+FULL_LINE_QUANTILE = 0.9
+"""The width of a PDF's lines is that of this quantile of them."""
+MIN_FILLED_SHARE, MIN_ENDING_SHARE = 0.85, 0.96
+"""Least share of the width up to which a line with the next one's first word is filled; the same at a full stop."""
+MIN_WIDTH = 40
+"""Lines that are all shorter are not joined, such as those of poems."""
 LINE_CUT_CHARACTERS = 2_000
 """A block of more characters is cut at its next line break, because browsers skip invisible text in whole blocks."""
 SPACE_CUT_CHARACTERS = 4_000
@@ -76,8 +84,11 @@ class TextView:
         warnings: tuple[str, ...] = (),
         excluded: tuple[Excluded, ...] = (),
     ) -> None:
-        self.number, self.name, self.text, self.warnings = number, clean_text(name), clean_text(text), warnings
-        self.excluded = excluded
+        self.number, self.name, self.warnings, self.excluded = number, clean_text(name), warnings, excluded
+        self.compared = blank_out(clean_text(text), excluded)
+        """The text with blanks for what was not compared."""
+        self.text = join_lines(clean_text(text)) if name.lower().endswith(".pdf") else clean_text(text)
+        """The text as it is shown, with the same offsets."""
         self.to_units = make_offset_map(self.text)
         self.blocks = split_blocks(self.text)
         self.marks: list[Mark] = []
@@ -87,16 +98,11 @@ class TextView:
     @cached_property
     def sentences(self) -> list[Span]:
         """Return the sentences: see `find_sentence_spans`."""
-        return find_sentence_spans(self.text)
+        return find_sentence_spans(self.compared)
 
     def measure(self) -> int:
         """Return the size of the text on the page in bytes, rounded up."""
         return measure_text(self.text) + BLOCK_BYTES * len(self.blocks) + EXCLUDED_BYTES * len(self.excluded)
-
-    @cached_property
-    def compared(self) -> str:
-        """Return the text with blanks for what was not compared."""
-        return blank_out(self.text, self.excluded)
 
     def mark(self, marks: list[Mark]) -> None:
         """Mark passages and what is excluded from those that count; of passages, the first one owns its characters."""
@@ -152,6 +158,24 @@ def describe_levels(unit: str) -> list[str]:
 def clean_text(text: str) -> str:
     """Return ``text`` with U+FFFD for NUL and for half surrogate pairs; no offset changes."""
     return _CHANGED.sub("\ufffd", text)
+
+
+def join_lines(text: str) -> str:
+    """Return the text of a PDF with spaces for the line breaks inside paragraphs; no offset changes.
+
+    A line is inside a paragraph if the next one's first word would not have fitted in, unless that begins an item.
+    """
+    lines = text.split("\n")
+    lengths = sorted(len(line) for line in lines if line.strip())
+    width = lengths[int(FULL_LINE_QUANTILE * len(lengths))] if lengths else 0
+    parts = lines[:1]
+    for line, following in pairwise(lines):
+        words = following.split(maxsplit=1)
+        least = MIN_ENDING_SHARE if line.rstrip().endswith((".", "!", "?", ":")) else MIN_FILLED_SHARE
+        is_full = bool(words) and len(line) + 1 + len(words[0]) >= max(MIN_WIDTH, least * width)
+        joint = "\u200b" if line.endswith(("-", "\u00ad", "\u2010")) else " "
+        parts += [joint if is_full and line.strip() and not _ITEM.match(following) else "\n", following]
+    return "".join(parts)
 
 
 def measure_text(text: str) -> int:

@@ -326,7 +326,7 @@ def locate_passage(passage: Evidence, left: TextView, right: TextView) -> list[i
 def _describe(row: Row, passage: int) -> tuple[str, str]:
     """Return the sentence about a passage of a pair, and what was measured on it."""
     evidence, (own, _) = row.pair.passages[passage], row.equal[passage]
-    equal = sum(count_words(row.left.text[begin:end]) for begin, end in own)
+    equal = sum(count_words(row.left.compared[begin:end]) for begin, end in own)
     return describe_passage(evidence, row.words[passage], equal), describe_measures(evidence)
 
 

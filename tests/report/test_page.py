@@ -26,6 +26,7 @@ from pan_scdg.report.texts import (
     clean_text,
     cut_block,
     describe_levels,
+    join_lines,
     make_offset_map,
     split_blocks,
 )
@@ -258,6 +259,27 @@ def test_texts_compared_with_each_other_are_no_sources() -> None:
     assert sorted(Page(page).texts.values()) == [texts["a"].text, texts["b"].text]
     assert "Other text" in page
     assert not re.search(r">\s*(Suspicious|Source)\s*<", page)
+
+
+def test_the_lines_of_a_pdf_are_joined_inside_paragraphs() -> None:
+    lines = [
+        "Why the tide turns\n",
+        "The tide turned before noon and the nets of the village came up empty; nobody on ",
+        "the quay said a word. The master of the harbour wrote the hour in a book, as he al-\u200b",
+        "ways did, and closed it.\n",
+        "In the evening the boats left again, further out than in the morning, and towards\n",
+        "- the sandbank,\n",
+        "- the wreck.\n",
+    ]
+    shown = "".join(lines)
+    text = "".join(f"{line[:-1]}\n" for line in lines)
+    assert TextView(1, "tide.PDF", text).text == shown
+    assert TextView(1, "tide.txt", text).text == text
+
+
+@given(TEXTS.map(lambda text: text * 9))
+def test_joined_lines_are_as_long_as_the_text(text: str) -> None:
+    assert len(join_lines(text)) == len(text)
 
 
 @given(TEXTS.map(lambda text: text * 300))

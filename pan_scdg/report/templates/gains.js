@@ -187,7 +187,7 @@ function makeLocator(block) {
 
 function fillLegend(list, unit) {
   list.hidden = unit === "passage";
-  find(".toolbar .key")?.toggleAttribute("hidden", !list.hidden);
+  find(".reader .key")?.toggleAttribute("hidden", !list.hidden);
   if (list.hidden) return;
   list.replaceChildren(...[...levels[unit].legend, unit === "token" ? "nats" : "nats per token"].map((label, i) => {
     const item = document.createElement("li");
