@@ -9,13 +9,18 @@ from typing import Any
 class UserError(Exception):
     """Wrong input or settings (exit code 2).
 
-    Its text is ``file:line: what is wrong; what to do``; file and line are left out if unknown.
+    Its text is ``file:line: what is wrong. What to do.``; file and line are left out if unknown.
     """
 
     def __init__(self, what: str, remedy: str, where: str | Path | None = None, line: int | None = None) -> None:
         self.what, self.remedy, self.where, self.line = what, remedy, where, line
         place = "" if where is None else f"{where}:" if line is None else f"{where}:{line}:"
-        super().__init__(escape_controls(f"{place} {what}; {remedy}".strip()))
+        super().__init__(escape_controls(f"{place} {self.sentences}".strip()))
+
+    @property
+    def sentences(self) -> str:
+        """The message without file and line."""
+        return join_sentences(self.what, self.remedy)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the arguments that pickle needs, so that the exception can come from another process."""
@@ -55,6 +60,12 @@ def need_packages(extra: str, *packages: str) -> None:
             raise UserError(
                 f"the package {name} is not installed", f"install the extra: pip install 'pan_scdg[{extra}]'"
             )
+
+
+def join_sentences(what: str, remedy: str) -> str:
+    """Return a fault and its remedy as two sentences; a remedy that ends with a quoted command has no full stop."""
+    end = "." if remedy[-1:].isalnum() or remedy[-1:] in ")]" else ""
+    return f"{what.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}{end}"
 
 
 def escape_controls(text: str) -> str:

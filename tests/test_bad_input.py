@@ -90,8 +90,8 @@ def archive_of(*names: str) -> bytes:
 
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"
-DOCX = r"/susp/s2.txt: this is a Word document \(DOCX\), not a text file; export it as plain text in UTF-8"
-ODT = r"/susp/s2.txt: this is an OpenDocument text \(ODT\), not a text file; export it"
+DOCX = r"/susp/s2.txt: this is a Word document \(DOCX\), not a text file. Export it as plain text in UTF-8"
+ODT = r"/susp/s2.txt: this is an OpenDocument text \(ODT\), not a text file. Export it"
 DOCTYPE = (
     '<?xml version="1.0"?>\n<!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/hostname">]>\n<document reference="&a;"/>\n'
 )
@@ -166,7 +166,7 @@ def _target(words: str, says: str, files: Files = PAIRS | TRUTH) -> Bad:
     return Bad(files, says, words)
 
 
-HELP = ".*; see --help"
+HELP = ".*. See --help"
 JOB = "run --input {input} --output {output}"
 RERANK = f"{JOB} --profile {{profile}} --model {{model}} --device cpu"
 TOKENS = "score {input}/susp/s1.txt {input}/src/r1.txt --profile {profile} --model {model} --device cpu --tokens"
@@ -188,45 +188,45 @@ def _first_stage(second: str, says: str) -> Bad:
 BAD = {
     # folders and pairs
     "a folder of essays": Bad(
-        {"a.txt": "An essay."}, ": no input: .*; correct --input, or compare folders of essays with pan-scdg check$"
+        {"a.txt": "An essay."}, ": no input: .*. Correct --input, or compare folders of essays with pan-scdg check.$"
     ),
     "an essay of a word processor": Bad(
         {"a.DOCX": "x", "b.txt": "An essay."},
-        r"/a\.DOCX: not a plain text; compare \.DOCX files with pan-scdg check$",
+        r"/a\.DOCX: not a plain text. Compare \.DOCX files with pan-scdg check.$",
         SCORE.replace("a.txt", "a.DOCX"),
     ),
     "an empty directory": Bad({"notes.md": ""}, r": no input: expected a file whose name ends in 'pairs' or "),
-    "both jobs": Bad(PAIRS | RETRIEVAL, ": contains the input of both tasks; give a folder with one"),
+    "both jobs": Bad(PAIRS | RETRIEVAL, ": contains the input of both tasks. Give a folder with one"),
     "no queries": Bad(RETRIEVAL | {"queries.jsonl": None}, ": no input"),
     "two corpora": Bad(RETRIEVAL | {"documents.jsonl": "{}\n"}, ": several corpus files"),
     "many missing sources": Bad(
         PAIRS | {"pairs": "".join(f"s1.txt q{number}.txt\n" for number in range(1040))},
-        "/pairs:1: no file for the id 'q0.txt'; (.*\n)*and 1,020 more like these; correct them all",
+        "/pairs:1: no file for the id 'q0.txt'. (.*\n)*and 1,020 more like these. Correct them all",
         lines=21,
     ),
-    "a missing source": Bad(PAIRS | {"src/r2.txt": None}, "/pairs:2: no file for the id 'r2.txt'; add"),
+    "a missing source": Bad(PAIRS | {"src/r2.txt": None}, "/pairs:2: no file for the id 'r2.txt'. Add"),
     "unknown ids": Bad(
         PAIRS | {"pairs": "s1.txt r1.txt\ns9.txt r1.txt\ns1.txt r9.txt\n"},
-        r"/pairs:2: no file for the id 's9.txt'; .*\n.*/pairs:3: no file for the id 'r9.txt'; ",
+        r"/pairs:2: no file for the id 's9.txt'. .*\n.*/pairs:3: no file for the id 'r9.txt'. ",
         lines=2,
     ),
     "an id with white space": Bad(PAIRS | {"pairs": "s1.txt r1.txt\ns 2.txt r2.txt\n"}, "/pairs:2: expected two col"),
     "a control character": Bad(
         PAIRS | {"pairs": f"s1.txt r1.txt\ns{ESCAPE}.txt r2.txt\n"},
-        r"/pairs:2: a control character in the id 's\\x1b\]0;owned\\x07.txt'; correct",
+        r"/pairs:2: a control character in the id 's\\x1b\]0;owned\\x07.txt'. Correct",
     ),
-    "no pairs": Bad(PAIRS | {"pairs": "\n"}, "/pairs: contains no pairs; "),
+    "no pairs": Bad(PAIRS | {"pairs": "\n"}, "/pairs: contains no pairs. "),
     "a way out": Bad(PAIRS | {"pairs": "s1.txt ../../secret.txt\n"}, "/pairs:1: the id .* leads outside the directory"),
     "pairs not UTF-8": Bad(PAIRS | {"pairs": b"s1.txt r1.txt\ns\xff2.txt r2.txt\n"}, "/pairs:2: not UTF-8: byte 15 is"),
     "a text not UTF-8": Bad(
-        PAIRS | {"susp/s2.txt": b"one\r\ntwo\r\nth\xe9 end"}, "/susp/s2.txt:3: not UTF-8: byte 12 is 0xe9 .*; convert"
+        PAIRS | {"susp/s2.txt": b"one\r\ntwo\r\nth\xe9 end"}, "/susp/s2.txt:3: not UTF-8: byte 12 is 0xe9 .*. Convert"
     ),
     "an empty target": Bad(
-        PAIRS | {"susp/s2.txt": ""}, "/susp/s2.txt: the suspicious document is empty; .*, or see --on-error$"
+        PAIRS | {"susp/s2.txt": ""}, "/susp/s2.txt: the suspicious document is empty. .*, or see --on-error.$"
     ),
     "over-long pairs": Bad(
         PAIRS | {"susp/s1.txt": TEXT * 30, "src/r3.txt": TEXT * 40},
-        r"/susp/s1.txt: with r1 as source: \d{4} tokens, the profile's limit is 512; divide over-long pairs into.*\n"
+        r"/susp/s1.txt: with r1 as source: \d{4} tokens, the profile's limit is 512. Divide over-long pairs into.*\n"
         r".*/susp/s3.txt: with r3 as source: \d{4} tokens, ",
         more=("--over-long", "error"),
         lines=2,
@@ -236,68 +236,68 @@ BAD = {
     ),
     "a hidden result": Bad(
         PAIRS | {"pairs": "s1.txt r1.txt\n.s2.txt r2.txt\n", "susp/.s2.txt": TEXT},
-        "/pairs:2: the result '.s2-r2.xml' would be a hidden file, which evaluators skip; rename",
+        "/pairs:2: the result '.s2-r2.xml' would be a hidden file, which evaluators skip. Rename",
     ),
-    "a PDF": Bad(PAIRS | {"susp/s2.txt": PDF}, "/susp/s2.txt: this is a PDF, not a text file; export it as plain text"),
+    "a PDF": Bad(PAIRS | {"susp/s2.txt": PDF}, "/susp/s2.txt: this is a PDF, not a text file. Export it as plain text"),
     "a Word document": Bad(PAIRS | {"susp/s2.txt": archive_of("[Content_Types].xml", "word/document.xml")}, DOCX),
     "UTF-16": Bad(
         PAIRS | {"susp/s2.txt": TEXT.encode("utf-16")},
-        "/susp/s2.txt:1: not UTF-8: it seems to be UTF-16; convert the file to UTF-8",
+        "/susp/s2.txt:1: not UTF-8: it seems to be UTF-16. Convert the file to UTF-8",
     ),
     "Latin-1": Bad(
         PAIRS | {"susp/s2.txt": f"{TEXT}Das Mädchen".encode("latin-1")},
-        "/susp/s2.txt:2: not UTF-8: byte .*, it seems to be Latin-1 or Windows-1252; convert",
+        "/susp/s2.txt:2: not UTF-8: byte .*, it seems to be Latin-1 or Windows-1252. Convert",
     ),
-    "a damaged map of names": Bad(PAIRS | {"names.csv": "id,name\na,b,c\n"}, "/names.csv:2: not a map 'id,name'; "),
+    "a damaged map of names": Bad(PAIRS | {"names.csv": "id,name\na,b,c\n"}, "/names.csv:2: not a map 'id,name'. "),
     # corpora and queries
-    "a corpus that is no JSON": Bad(corpus(DOCUMENTS[0], "{oops"), "/corpus.jsonl:2: not JSON: .*; correct the line"),
+    "a corpus that is no JSON": Bad(corpus(DOCUMENTS[0], "{oops"), "/corpus.jsonl:2: not JSON: .*. Correct the line"),
     "not a number": Bad(corpus('{"doc_id": NaN}'), "/corpus.jsonl:1: not readable as JSON: NaN"),
-    "no text": Bad(corpus({"doc_id": "d"}), "/corpus.jsonl:1: no text: expected text or default_text; "),
+    "no text": Bad(corpus({"doc_id": "d"}), "/corpus.jsonl:1: no text: expected text or default_text. "),
     "one id, two texts": Bad(
         corpus(*DOCUMENTS, DOCUMENTS[1] | {"default_text": "other"}),
-        "/corpus.jsonl:5: the document 'd/2' has a different text in line 2; keep one",
+        "/corpus.jsonl:5: the document 'd/2' has a different text in line 2. Keep one",
     ),
-    "one query twice": Bad(queries(QUERIES[0], QUERIES[0]), "/queries.jsonl:2: the query 'q1' occurs twice; "),
+    "one query twice": Bad(queries(QUERIES[0], QUERIES[0]), "/queries.jsonl:2: the query 'q1' occurs twice. "),
     "a document id with control characters": Bad(
         corpus(DOCUMENTS[0] | {"doc_id": ESCAPE}), r"/corpus.jsonl:1: a control character in the id '\\x1b"
     ),
-    "an empty corpus": Bad(corpus(), "/corpus.jsonl: the corpus is empty; "),
+    "an empty corpus": Bad(corpus(), "/corpus.jsonl: the corpus is empty. "),
     "a cut gzip": Bad(
         RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(lines(*DOCUMENTS).encode())[:-12]},
-        r"/corpus.jsonl.gz:\d: the gzip file is cut off; ",
+        r"/corpus.jsonl.gz:\d: the gzip file is cut off. ",
     ),
     "a bomb in one line": Bad(
         RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(b"[" + b" " * (65 << 20))},
-        r"/corpus.jsonl.gz:1: line longer than \d+ bytes; ",
+        r"/corpus.jsonl.gz:1: line longer than \d+ bytes. ",
     ),
     # truth
-    "no truth": Bad(PAIRS, ": no truth was found in the input folder; give", "evaluate"),
-    "results as truth": Bad(PAIRS | detections("out"), ": no truth was found in the input folder; give", "evaluate"),
+    "no truth": Bad(PAIRS, ": no truth was found in the input folder. Give", "evaluate"),
+    "results as truth": Bad(PAIRS | detections("out"), ": no truth was found in the input folder. Give", "evaluate"),
     "truth of a pair missing": Bad(
-        PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: the truth file 's2-r2.xml' does not exist; ", "evaluate"
+        PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: the truth file 's2-r2.xml' does not exist. ", "evaluate"
     ),
     "malformed XML": Bad(
         truth('<document reference="s2.txt">\n<feature\n'), "/truth/s2-r2.xml:3: not well-", "evaluate"
     ),
-    "a DOCTYPE": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: contains a DOCTYPE, which is refused; remove", "evaluate"),
+    "a DOCTYPE": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: contains a DOCTYPE, which is refused. Remove", "evaluate"),
     "an offset that is none": Bad(
         truth(TRUTH["truth/s1-r1.xml"].replace("1.txt", "2.txt").replace('"9"', '"1e9"', 1)),
         "/truth/s2-r2.xml:2: this_length='1e9' is not a whole number",
         "evaluate",
     ),
     "qrels of three columns": Bad(
-        RETRIEVAL | {"qrels.txt": "q1 0 d/1 1\nq1 0 d/2\n"}, "/qrels.txt:2: expected 4 columns, found 3; ", "evaluate"
+        RETRIEVAL | {"qrels.txt": "q1 0 d/1 1\nq1 0 d/2\n"}, "/qrels.txt:2: expected 4 columns, found 3. ", "evaluate"
     ),
-    "no qrels": Bad(RETRIEVAL, "/qrels.txt: the qrels are missing; give the file with --truth", "evaluate"),
+    "no qrels": Bad(RETRIEVAL, "/qrels.txt: the qrels are missing. Give the file with --truth", "evaluate"),
     # results that others wrote
-    "decisions that are no JSON": _of_pairs("{oops", "/decisions.jsonl:2: not JSON: .*; correct the line"),
-    "decisions that are no objects": _of_pairs("[1]", "/decisions.jsonl:2: expected a JSON object, found list; "),
+    "decisions that are no JSON": _of_pairs("{oops", "/decisions.jsonl:2: not JSON: .*. Correct the line"),
+    "decisions that are no objects": _of_pairs("[1]", "/decisions.jsonl:2: expected a JSON object, found list. "),
     "a score that is not a number": _of_pairs(
         {"score": float("nan")}, "/decisions.jsonl:2: not readable as JSON: NaN is not a"
     ),
-    "a score in words": _of_pairs({"score": "high"}, "/decisions.jsonl:2: 'score' is not a valid number; "),
-    "a pair decided twice": _of_pairs(DECISIONS[0], "/decisions.jsonl:2: repeats the pair s1 and r1; keep one"),
-    "no decisions": Bad(PAIRS | TRUTH, "^{output}: decisions.jsonl does not exist; finish `run`", "evaluate"),
+    "a score in words": _of_pairs({"score": "high"}, "/decisions.jsonl:2: 'score' is not a valid number. "),
+    "a pair decided twice": _of_pairs(DECISIONS[0], "/decisions.jsonl:2: repeats the pair s1 and r1. Keep one"),
+    "no decisions": Bad(PAIRS | TRUTH, "^{output}: decisions.jsonl does not exist. Finish `run`", "evaluate"),
     "a detection at no number": _detected(
         'this_offset="1e999" this_length="9" source_offset="0" source_length="9"',
         "this_offset='1e999' is not a whole number",
@@ -305,31 +305,31 @@ BAD = {
     "a detection before the text": _detected(
         'this_offset="-5" this_length="9" source_offset="0" source_length="9"', "this_offset='-5' is not a whole number"
     ),
-    "a run scored by no number": _ranked("q2 Q0 d/2 1 nan x\n", ":2: the score 'nan' is not finite; correct the line"),
-    "a document ranked twice": _ranked("q1 Q0 d/1 2 999 x\n", ":2: 'd/1' occurs twice for query 'q1'; keep one line"),
+    "a run scored by no number": _ranked("q2 Q0 d/2 1 nan x\n", ":2: the score 'nan' is not finite. Correct the line"),
+    "a document ranked twice": _ranked("q1 Q0 d/1 2 999 x\n", ":2: 'd/1' occurs twice for query 'q1'. Keep one line"),
     "an empty run": Bad(
-        RETRIEVAL | {"qrels.txt": QRELS}, "^{output}/run.txt: the run is empty; ", "evaluate", output={"run.txt": ""}
+        RETRIEVAL | {"qrels.txt": QRELS}, "^{output}/run.txt: the run is empty. ", "evaluate", output={"run.txt": ""}
     ),
     "a run that is cut": Bad(
         RETRIEVAL | {"qrels.txt": QRELS},
-        r"^{output}/run.txt.gz:\d: the gzip file is cut off; ",
+        r"^{output}/run.txt.gz:\d: the gzip file is cut off. ",
         "evaluate",
         output={"run.txt.gz": gzip.compress(RUN.encode())[:-9]},
     ),
-    "a grade beyond all numbers": _judged("q2 0 d/2 1e999", ":2: the grade '1e999' is not a whole number; correct"),
-    "a document judged twice": _judged("q1 0 d/1 0", ":2: 'd/1' is judged twice for query 'q1'; keep one line"),
+    "a grade beyond all numbers": _judged("q2 0 d/2 1e999", ":2: the grade '1e999' is not a whole number. Correct"),
+    "a document judged twice": _judged("q1 0 d/1 0", ":2: 'd/1' is judged twice for query 'q1'. Keep one line"),
     # score and prepare
-    "a file to score that is none": _score(TEXT, None, "/b.txt: the file does not exist; give two text files"),
-    "a PDF to score": _score(PDF, TEXT, "/a.txt: this is a PDF, not a text file; export it as plain text in UTF-8"),
-    "an empty file to score": _score(" \n", TEXT, "/a.txt: the suspicious document is empty; "),
+    "a file to score that is none": _score(TEXT, None, "/b.txt: the file does not exist. Give two text files"),
+    "a PDF to score": _score(PDF, TEXT, "/a.txt: this is a PDF, not a text file. Export it as plain text in UTF-8"),
+    "an empty file to score": _score(" \n", TEXT, "/a.txt: the suspicious document is empty. "),
     "standard input twice": Bad(
-        {}, "^only one of the two files can be standard input; see", "score - - --model {model}"
+        {}, "^only one of the two files can be standard input. See", "score - - --model {model}"
     ),
-    "no table": Bad({}, "/table.csv: the file does not exist; ", PREPARE),
-    "an empty table": _table("", "/table.csv: contains no pairs; add lines"),
+    "no table": Bad({}, "/table.csv: the file does not exist. ", PREPARE),
+    "an empty table": _table("", "/table.csv: contains no pairs. Add lines"),
     "a table not UTF-8": _table("a.txt,b.txt\nKäse.txt,b.txt\n".encode("latin-1"), "/table.csv:2: not UTF-8: byte 13 "),
     "a table that names no file": _table(
-        "a.txt,c.txt\n", "/table.csv:1: the file 'c.txt' does not exist; correct the path"
+        "a.txt,c.txt\n", "/table.csv:1: the file 'c.txt' does not exist. Correct the path"
     ),
     "an answer that is none": _table(
         "a.txt,b.txt,maybe\n", "/table.csv:1: 'maybe' is not an answer in the column reused"
@@ -337,54 +337,54 @@ BAD = {
     "two answers": _table("a.txt,b.txt,yes\na.txt,b.txt,no\n", "/table.csv:2: contradicts an earlier line"),
     # check
     "a folder without texts": _check(
-        {"src/b.txt": None, "src/photo.jpg": b"\xff\xd8"}, r"/src: contains no texts \(.txt, .md, .*\); add one"
+        {"src/b.txt": None, "src/photo.jpg": b"\xff\xd8"}, r"/src: contains no texts \(.txt, .md, .*\). Add one"
     ),
     "Latin-1 to check, strict": _check(
-        {"src/b.txt": "Käse".encode("latin-1")}, "/src/b.txt: read as Windows-1252; correct the input or", "--strict"
+        {"src/b.txt": "Käse".encode("latin-1")}, "^b.txt: read as Windows-1252. Correct the input or", "--strict"
     ),
     "several bad texts": _check(
         {"susp/c.txt": bytes(range(128, 256)), "susp/d/e.txt": PDF},
-        "/susp/c.txt:1: not UTF-8: .*\n.*/susp/d/e.txt: this is a PDF, not a text file; export it",
+        "/susp/c.txt:1: not UTF-8: .*\n.*/susp/d/e.txt: this is a PDF, not a text file. Export it",
         "--strict",
         lines=2,
     ),
     "a page nested without end": _check(
         {"src/b.html": "<div>" * 50_000},
-        "/src/b.html: not readable as HTML: elements are nested too deep; save the file",
+        "/src/b.html: not readable as HTML: elements are nested too deep. Save the file",
         "--strict",
     ),
     "a file checked with itself": Bad(
         {"b.txt": TEXT},
-        "/b.txt: both sides are the same file; give another text to compare it with",
+        "/b.txt: both sides are the same file. Give another text to compare it with",
         f"check {{input}}/b.txt {{input}}/b.txt {OPTIONS}",
     ),
-    "nothing to check against": Bad(GOOD, "^give SOURCES, --among or --old; see", f"check {{input}}/susp {OPTIONS}"),
+    "nothing to check against": Bad(GOOD, "^give SOURCES, --among or --old. See", f"check {{input}}/susp {OPTIONS}"),
     "an output in the texts": Bad(
         GOOD,
-        "/susp/out: overlaps SUSPICIOUS; choose another --output",
+        "/susp/out: overlaps SUSPICIOUS. Choose another --output",
         "check {input}/susp {input}/src --output {input}/susp/out --profile {profile}",
     ),
     # options, profiles and model folders
-    "an unknown command": Bad({}, "^No such command 'ruin'; did you mean 'run'[?] See --help", "ruin {input}"),
+    "an unknown command": Bad({}, "^No such command 'ruin'. Did you mean 'run'[?] See --help", "ruin {input}"),
     "no output": Bad(PAIRS, f"^Missing option '--output'{HELP}", "run --input {input}"),
     "a limit of nothing": _option("--limit 0", "Invalid value for '--limit': 0 is not in the range"),
-    "a report of scores": _option("--report --scores-only", "--report has no effect with --scores-only"),
+    "a report of scores": _option("--report --scores-only", "--report cannot be combined with --scores-only"),
     "an unknown profile": Bad(PAIRS, "^.*no-such-profile", f"{JOB} --profile no-such-profile"),
-    "a profile of no TOML": _profile("name = 'mine", ":1: not valid TOML: .*; correct the profile"),
-    "a model folder that is none": Bad(PAIRS, "/none.*; ", f"{JOB} --profile {{profile}} --model {{input}}/none"),
-    "a model folder of something else": Bad(PAIRS, "/susp.*; ", f"{JOB} --profile {{profile}} --model {{input}}/susp"),
+    "a profile of no TOML": _profile("name = 'mine", ":1: not valid TOML: .*. Correct the profile"),
+    "a model folder that is none": Bad(PAIRS, "/none.*. ", f"{JOB} --profile {{profile}} --model {{input}}/none"),
+    "a model folder of something else": Bad(PAIRS, "/susp.*. ", f"{JOB} --profile {{profile}} --model {{input}}/susp"),
     # first stages and paths
-    "no first stage": Bad(RETRIEVAL, "^.*/none: the run does not exist; ", f"{RERANK} --candidates {{input}}/../none"),
-    "a first stage scored by no number": _first_stage("q2 Q0 d/2 1 nan x", ":2: the score 'nan' is not finite; "),
-    "an output in the input": _target("run --input {input} --output {input}/out", "/out: overlaps --input; "),
-    "an output that is the input": _target("run --input {input} --output {input}", ": overlaps --input; "),
+    "no first stage": Bad(RETRIEVAL, "^.*/none: the run does not exist. ", f"{RERANK} --candidates {{input}}/../none"),
+    "a first stage scored by no number": _first_stage("q2 Q0 d/2 1 nan x", ":2: the score 'nan' is not finite. "),
+    "an output in the input": _target("run --input {input} --output {input}/out", "/out: overlaps --input. "),
+    "an output that is the input": _target("run --input {input} --output {input}", ": overlaps --input. "),
     "an index in its corpus": _target(
-        "index --input {input} --index {input}/index", "/index: overlaps --input; choose", RETRIEVAL
+        "index --input {input} --index {input}/index", "/index: overlaps --input. Choose", RETRIEVAL
     ),
-    "tokens over a text": _target(f"{TOKENS} {{input}}/src/r1.txt", "/src/r1.txt: overlaps SOURCE; choose"),
+    "tokens over a text": _target(f"{TOKENS} {{input}}/src/r1.txt", "/src/r1.txt: overlaps SOURCE. Choose"),
     "tokens over a file of another kind": _target(
         f"{TOKENS} {{input}}/thesis.md",
-        "/thesis.md: already exists and does not contain the ",
+        "/thesis.md: already exists and is not the ",
         {**PAIRS, "thesis.md": TEXT},
     ),
 }
@@ -450,7 +450,7 @@ def test_bad_input_is_refused_in_one_line(
     pattern = case.says[1:] if case.says.startswith("^") else re.escape(str(directory)) + case.says
     assert re.match(pattern.replace("{output}", re.escape(str(output))), text), text
     assert len(said) == case.lines
-    assert all("; " in line for line in said), "every line says what to do"
+    assert all(". " in line for line in said), "every line says what to do"
     assert (_contents(directory), _contents(output)) == before, "nothing is written, and nothing is lost"
 
 
@@ -463,7 +463,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 def test_a_missing_input_directory(tmp_path: Path, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("run", tmp_path / "nowhere") == 2
-    assert _said(capsys) == [f"{tmp_path / 'nowhere'}: the directory does not exist; correct the path"]
+    assert _said(capsys) == [f"{tmp_path / 'nowhere'}: the directory does not exist. Correct the path."]
     assert not (tmp_path / "output").exists()
 
 
@@ -473,7 +473,7 @@ def test_a_link_that_leads_outside(tmp_path: Path, call: Call, capsys: pytest.Ca
     (directory / "src" / "r2.txt").symlink_to(tmp_path / "secret.txt")
     assert call("run", directory) == 2
     (line,) = _said(capsys)
-    assert line.startswith(f"{directory}/pairs:2: the id 'r2.txt' leads outside the directory; ")
+    assert line.startswith(f"{directory}/pairs:2: the id 'r2.txt' leads outside the directory. ")
     assert _visible(tmp_path / "output") == []
 
 
@@ -486,7 +486,7 @@ def test_an_output_directory_that_holds_something_else(
         assert call("run", _write(tmp_path / "input", files), *more) == 2
         (line,) = _said(capsys)
         assert line.startswith(f"{tmp_path / 'output'}: ")
-        assert "'thesis.docx'; choose an empty --output" in line
+        assert "'thesis.docx'. Choose an empty --output" in line
     assert _visible(tmp_path / "output") == ["thesis.docx"]
     assert (tmp_path / "output" / "thesis.docx").read_text() == "years of work"
 
@@ -495,8 +495,8 @@ def test_an_output_directory_that_holds_something_else(
     ("where", "says"),
     [
         ("file", "Invalid value for '--output'"),
-        ("file/below", "cannot be written: Not a directory; choose another --output"),
-        ("/proc/1/nothing", "cannot be written: .*; choose another --output"),
+        ("file/below", "cannot be written: Not a directory. Choose another --output"),
+        ("/proc/1/nothing", "cannot be written: .*. Choose another --output"),
     ],
 )
 def test_an_output_directory_that_cannot_be_written(
@@ -521,29 +521,29 @@ def test_a_file_to_write_whose_folder_is_none_is_told_before_any_work(
     texts = [str(directory / name) for name in ("susp/s1.txt", "src/r1.txt")]
     assert run_command(["score", *texts, "--profile", str(PROFILE), option, str(target)]) == 2
     captured = capsys.readouterr()
-    expected = f"error: {target}: cannot be written; give a file in an existing, writable folder with {option}\n"
+    expected = f"error: {target}: cannot be written. Name a file in a writable folder with {option}.\n"
     assert (captured.out, captured.err) == ("", expected)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (('name = "small"', 'name = "small'), r":2: not valid TOML: .*; correct the profile"),
-        (("scored = 6", "deep = 10"), ": retrieval.deep: .*; correct the profile"),
-        (("limit = 512", 'limit = "many"'), ": gains.limit: .*; correct the profile"),
+        (('name = "small"', 'name = "small'), r":2: not valid TOML: .*. Correct the profile"),
+        (("scored = 6", "deep = 10"), ": retrieval.deep: .*. Correct the profile"),
+        (("limit = 512", 'limit = "many"'), ": gains.limit: .*. Correct the profile"),
         (
             ("limit = 512", "limit = 5000"),
-            "gains.limit is 5000 tokens, but qwen2.* reads at most 2048; lower gains.limit",
+            "gains.limit is 5000 tokens, but qwen2.* reads at most 2048. Lower gains.limit",
         ),
-        (("threshold = 0.5", ""), "profile small has no threshold and cannot decide; calibrate it on pairs"),
-        (("threshold = 0.5", "threshold = nan"), ": decide.threshold: .* finite number; correct the profile"),
-        (("threshold = 0.5", "threshold = -inf"), ": decide.threshold: .* finite number; correct the profile"),
-        (("q = 10.0", "q = 10.0\ngrid = [1, inf]"), r": gains.grid.1: .* finite number; correct the profile"),
-        (("threshold = 0.5", "threshold = 1e300"), ": decide.threshold: .* not exceed .*; correct the profile"),
+        (("threshold = 0.5", ""), "profile small has no threshold and cannot decide. Calibrate it on pairs"),
+        (("threshold = 0.5", "threshold = nan"), ": decide.threshold: .* finite number. Correct the profile"),
+        (("threshold = 0.5", "threshold = -inf"), ": decide.threshold: .* finite number. Correct the profile"),
+        (("q = 10.0", "q = 10.0\ngrid = [1, inf]"), r": gains.grid.1: .* finite number. Correct the profile"),
+        (("threshold = 0.5", "threshold = 1e300"), ": decide.threshold: .* not exceed .*. Correct the profile"),
         (("considered = 8", f"considered = {10**30}"), ": retrieval.windows.considered: .* not exceed .*"),
-        (("limit = 512", f"limit = {'9' * 5000}"), r":\d+: not valid TOML: .*; correct the profile"),
-        (("scored = 6", f"scored = {'[' * 20_000}"), r":\d+: not valid TOML: .*nested.*; correct the profile"),
-        (("scored = 6", f"scored = 6  # {'x' * 100_000}"), ": larger than 65536 bytes; give a profile"),
+        (("limit = 512", f"limit = {'9' * 5000}"), r":\d+: not valid TOML: .*. Correct the profile"),
+        (("scored = 6", f"scored = {'[' * 20_000}"), r":\d+: not valid TOML: .*nested.*. Correct the profile"),
+        (("scored = 6", f"scored = 6  # {'x' * 100_000}"), ": larger than 65536 bytes. Give a profile"),
     ],
     ids=lambda value: value[1][:30] if isinstance(value, tuple) else "",
 )
@@ -652,5 +652,5 @@ def test_odd_input_is_bad_input_when_strict(
     (line,) = _said(capsys)
     phrase = case.warning.split(":")[0].split(",")[0].split(".*")[0]
     assert phrase in line
-    assert "; correct the input or leave out --strict" in line
+    assert ". Correct the input or leave out --strict" in line
     assert _visible(tmp_path / "output") == []

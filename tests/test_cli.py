@@ -96,15 +96,15 @@ sys.stderr.write(" ".join(name for name in {HEAVY!r} if name in sys.modules))
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["run", "--output", "o"], "Missing option '--input'; see --help"),
-        (["run", "--input", "i"], "Missing option '--output'; see --help"),
+        (["run", "--output", "o"], "Missing option '--input'. See --help"),
+        (["run", "--input", "i"], "Missing option '--output'. See --help"),
         (["run", "--input", "i", "--output", "o", "--engine", "guess"], "'guess' is not one of"),
         (["run", "--input", "i", "--output", "o", "--device", "a\nb\x1b[31m"], r"'a\nb\x1b[31m' is not one of"),
-        (["runn"], "No such command 'runn'; did you mean 'run'? See --help"),
+        (["runn"], "No such command 'runn'. Did you mean 'run'? See --help"),
         (["--colour"], "No such option"),
         (["score", "one.txt"], "Missing argument 'SOURCE'"),
         (["profiles", "extra"], "unexpected extra argument"),
-        (["run", "--input", "i", "--output", "o", "--profile", "none"], "unknown profile 'none'; give a profile"),
+        (["run", "--input", "i", "--output", "o", "--profile", "none"], "unknown profile 'none'. Give a profile"),
     ],
 )
 def test_a_usage_error_is_one_line(
@@ -145,13 +145,13 @@ def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_log_file(
     assert trace[0].startswith("Traceback")
     assert not any("\x1b" in line for line in trace)
     assert last.startswith("error: internal error: ZeroDivisionError: two")
-    assert last.endswith("; the traceback is above")
+    assert last.endswith(". The traceback is above.")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert run_command(["profiles"]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "\x1b" not in error
-    found = re.search(r"internal error: ZeroDivisionError: two.nlines and .*; details in (\S+)$", error.strip())
+    found = re.search(r"internal error: ZeroDivisionError: two.nlines and .*\. See (\S+)$", error.strip())
     assert found is not None, error
     log = Path(found[1]).read_text()
     assert log.startswith("Traceback")
@@ -159,7 +159,7 @@ def test_an_internal_error_is_one_line_and_its_traceback_is_in_a_log_file(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     assert run_command(["profiles"]) == 1
     error = capsys.readouterr().err
-    assert (error.count("\n"), "no details, as the temporary folder cannot be written" in error) == (1, True)
+    assert (error.count("\n"), "The traceback cannot be written" in error) == (1, True)
 
 
 def test_a_place_that_this_user_may_not_touch_is_the_users_error(
@@ -170,7 +170,7 @@ def test_a_place_that_this_user_may_not_touch_is_the_users_error(
 
     monkeypatch.setattr("pan_scdg.profile.list_profiles", closed)
     assert run_command(["profiles"]) == 2
-    assert capsys.readouterr().err.startswith("error: /cache/models.json: Permission denied; ")
+    assert capsys.readouterr().err.startswith("error: /cache/models.json: Permission denied. ")
 
 
 def _wrapped(cause: Exception) -> UserError:
@@ -202,7 +202,7 @@ def test_a_full_disk_is_resumable_whatever_says_so(
     monkeypatch.setattr("pan_scdg.profile.list_profiles", full)
     assert run_command(["profiles"]) == 3
     error = capsys.readouterr().err
-    assert error.endswith("; free some space and run the same command again to continue\n")
+    assert error.endswith(". Free some space and run the same command again to continue.\n")
     assert error.count("\n") == 1
 
 
@@ -226,7 +226,7 @@ def test_a_keyboard_interrupt_is_resumable(
 
     monkeypatch.setattr("pan_scdg.profile.list_profiles", stopped)
     assert run_command(["profiles"]) == 3
-    assert capsys.readouterr().err.strip() == "error: stopped; run the same command again to continue"
+    assert capsys.readouterr().err.strip() == "error: stopped. Run the same command again to continue."
 
 
 def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
@@ -241,7 +241,7 @@ def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
         process.send_signal(signal.SIGTERM)
         rest = process.communicate()[1].splitlines()
     assert process.returncode == 3, rest
-    assert rest[-1] == "error: stopped; run the same command again to continue"
+    assert rest[-1] == "error: stopped. Run the same command again to continue."
     assert not [p for p in output.iterdir() if not p.name.startswith(".")]
     assert small("run", "--input", directory, "--output", output) == 0
     assert len((output / "decisions.jsonl").read_text().splitlines()) == 12
@@ -363,10 +363,10 @@ def test_score_reads_standard_input_and_writes_tokens_to_standard_output(
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"%PDF-1.4", "standard input: this is a PDF, not a text file; export it"),
+        (b"%PDF-1.4", "standard input: this is a PDF, not a text file. Export it"),
         (b"caf\xe9", "standard input:1: not UTF-8: byte 3 is 0xe9"),
-        (b" \n", "standard input: the suspicious document is empty; "),
-        (None, "standard input: is closed; "),
+        (b" \n", "standard input: the suspicious document is empty. "),
+        (None, "standard input: is closed. "),
     ],
 )
 def test_bad_standard_input_is_one_line(
@@ -408,7 +408,7 @@ def test_entrypoint_leaves_with_the_exit_code() -> None:
     command = [sys.executable, "entrypoint.py", "run", "--output", "unused"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: Missing option '--input'; see --help\n"
+    assert done.stderr == "error: Missing option '--input'. See --help.\n"
 
 
 def test_without_arguments_under_tira_a_run_is_meant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -430,11 +430,11 @@ def test_a_cluster_without_ray_names_the_extra_before_anything_is_read(
     monkeypatch.setattr("pan_scdg.errors.find_spec", lambda name: None)
     absent = str(tmp_path / "absent")
     assert run_command(["run", "--input", absent, "--output", str(tmp_path / "out"), *options]) == 2
-    extra = "install the extra: pip install 'pan_scdg[cluster]'"
-    assert capsys.readouterr().err == f"error: the package ray is not installed; {extra}\n"
+    extra = "Install the extra: pip install 'pan_scdg[cluster]'"
+    assert capsys.readouterr().err == f"error: the package ray is not installed. {extra}\n"
 
 
 def test_an_unknown_option_with_several_suggestions_is_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["run", "--repot", "x"]) == 2
-    expected = r"error: No such option '--repot'; did you mean one of: '--\w+'(, '--\w+')+\? See --help\n"
+    expected = r"error: No such option '--repot'. Did you mean one of: '--\w+'(, '--\w+')+\? See --help.\n"
     assert re.fullmatch(expected, capsys.readouterr().err)

@@ -34,13 +34,13 @@ def write(folder, text, name="p.toml"):
 
 class TestErrors:
     def test_place_what_remedy(self):
-        assert str(UserError("bad id", "correct it")) == "bad id; correct it"
-        assert str(UserError("bad id", "correct it", "a.txt")) == "a.txt: bad id; correct it"
-        assert str(UserError("bad id", "correct it", "a.txt", 3)) == "a.txt:3: bad id; correct it"
+        assert str(UserError("bad id", "correct it")) == "bad id. Correct it."
+        assert str(UserError("bad id", "correct it", "a.txt")) == "a.txt: bad id. Correct it."
+        assert str(UserError("bad id", "correct it", "a.txt", 3)) == "a.txt:3: bad id. Correct it."
 
     def test_hostile_names_cannot_forge_lines_or_colours(self):
         error = UserError("no\nsuch\tfile", "look", "\x1b[31mred\r\u2028.txt")
-        assert str(error) == "\\x1b[31mred\\r\\u2028.txt: no\\nsuch\\tfile; look"
+        assert str(error) == "\\x1b[31mred\\r\\u2028.txt: no\\nsuch\\tfile. Look."
 
     @settings(max_examples=50, deadline=None)
     @given(st.text())
@@ -55,7 +55,7 @@ class TestErrors:
         together = UserErrors(faults)
         assert isinstance(together, UserError)
         assert together.errors == faults
-        assert str(together) == "x:1: a; b\ny\\n:2: c; d"
+        assert str(together) == "x:1: a. B.\ny\\n:2: c. D."
         with pytest.raises(ValueError, match="at least one"):
             UserErrors([])
 
@@ -83,7 +83,7 @@ class TestNotices:
         assert notices.list_warnings() == ["warning: odd: 1 time, first at a\\nerror: forged"]
 
     def test_strict_makes_the_first_one_an_error(self):
-        with pytest.raises(UserError, match=r"^pairs:9: repeated pair; .*--strict"):
+        with pytest.raises(UserError, match=r"^pairs:9: repeated pair. .*--strict"):
             Notices(strict=True).add("repeated pair", "pairs:9")
 
 
@@ -211,10 +211,10 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("name", "what"),
         [
-            ("nowhere.toml", "there is no profile file 'nowhere.toml'; correct its name"),
+            ("nowhere.toml", "there is no profile file 'nowhere.toml'. Correct its name"),
             ("../profiles/offline", "there is no profile file '../profiles/offline'"),
-            ("ofline", "unknown profile 'ofline'; did you mean 'offline'?"),
-            ("", "unknown profile ''; give a profile file or one of"),
+            ("ofline", "unknown profile 'ofline'. Did you mean 'offline'?"),
+            ("", "unknown profile ''. Give a profile file or one of"),
             (".", "there is no profile file '.'"),
         ],
     )

@@ -30,16 +30,18 @@ HEADINGS = {
 @click.command(cls=GroupedCommand, headings=HEADINGS, short_help="Compare folders of texts, and write a report.")
 @click.argument("suspicious", type=FILE_OR_FOLDER)
 @click.argument("sources", type=FILE_OR_FOLDER, required=False)
-@click.option("--output", type=FOLDER, required=True, help="Folder of the results; created if it does not exist.")
-@click.option("--among", is_flag=True, help="Compare the SUSPICIOUS texts with each other, too.")
+@click.option("--output", type=FOLDER, required=True, help="Folder of the results.")
+@click.option("--among", is_flag=True, help="Also compare the SUSPICIOUS texts with each other.")
 @click.option("--old", type=FILE_OR_FOLDER, help="Texts of former years to compare with, but not with each other.")
 @click.option(
     "--author-folders",
     is_flag=True,
-    help="The first folder of a text is its author: drafts of one are not compared with each other by --among.",
+    help="Take the first folder of each text for its author, and leave out pairs of one author.",
 )
 @click.option(
-    "--template", type=FILE_OR_FOLDER, help="Text that all authors received, such as the questions; it is excluded."
+    "--template",
+    type=FILE_OR_FOLDER,
+    help="Text that all authors received, such as the questions, to exclude from the comparison.",
 )
 @click.option(
     "--gains/--no-gains",

@@ -1,6 +1,6 @@
 """End the process: every failure is one line on stderr and an exit code.
 
-The line is ``error: file:line: what is wrong; what to do``. The codes are 0 done, 1 internal error, 2 wrong input or
+The line is ``error: file:line: what is wrong. What to do.`` The codes are 0 done, 1 internal error, 2 wrong input or
 settings, and 3 stopped but resumable. A command whose reader has ended exits with 141 and prints nothing on stderr.
 """
 
@@ -76,11 +76,11 @@ def run_command(arguments: list[str] | None = None) -> int:
     except click.ClickException as e:
         return _fail(_describe_usage(e.format_message()), 2)
     except (Interrupted, KeyboardInterrupt, click.Abort) as e:
-        return _fail(f"{str(e) or 'stopped'}; run the same command again to continue", 3)
+        return _fail(f"{str(e) or 'stopped'}. Run the same command again to continue.", 3)
     except ReaderGoneError:
         return READER_GONE
     except ResultsLostError as e:
-        return _fail(f"standard output: {e}; redirect it to a place that takes the results, and run again", 2)
+        return _fail(f"standard output: {e}. Redirect it to a file, and run again.", 2)
     except Exception as e:
         return _report(e)
     return answer if isinstance(answer, int) else 0  # the code of Context.exit; else what a command returns, None
@@ -89,35 +89,34 @@ def run_command(arguments: list[str] | None = None) -> int:
 def _report(e: Exception) -> int:
     """Print an error, and return the exit code."""
     if (fault := _find_full_disk(e)) is not None:
-        return _fail(f"{fault}; free some space and run the same command again to continue", 3)
+        return _fail(f"{fault}. Free some space and run the same command again to continue.", 3)
     if isinstance(e, UserError):
         lines = str(e).split("\n")
         if len(lines) > MAX_ERROR_LINES + 1:
-            lines[MAX_ERROR_LINES:] = [f"and {len(lines) - MAX_ERROR_LINES:,} more like these; correct them all"]
+            lines[MAX_ERROR_LINES:] = [f"and {len(lines) - MAX_ERROR_LINES:,} more like these. Correct them all."]
         return max(_fail(line, 2) for line in lines)
     if isinstance(e, OSError) and e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
-        return _fail(f"{e.filename}: {e.strerror}; make it accessible to this user, or choose another place", 2)
+        return _fail(f"{e.filename}: {e.strerror}. Make it accessible to this user, or choose another folder.", 2)
     if isinstance(e, OSError) and e.errno in DISK_FAULTS:
-        return _fail(f"{e.filename or 'disk'}: {e.strerror}; correct that, and run the same command again", 3)
+        return _fail(f"{e.filename or 'disk'}: {e.strerror}. Repair it, and run the same command again.", 3)
     what = f"internal error: {type(e).__name__}: {e}"
     if not sys.stderr.isatty():  # of a container, the logs are all that stays
         lines = "".join(traceback.format_exception(e)).splitlines()
         sys.stderr.write("".join(f"{escape_controls(line)}\n" for line in lines))
-        return _fail(f"{what}; the traceback is above", 1)
+        return _fail(f"{what}. The traceback is above.", 1)
     try:
         with tempfile.NamedTemporaryFile("w", prefix="pan_scdg-error-", suffix=".log", delete=False) as log:
             traceback.print_exception(e, file=log)
-        details = f"details in {log.name}"
+        details = f"See {log.name}"
     except OSError as cause:
-        details = f"no details, as the temporary folder cannot be written: {cause.strerror}"
-    return _fail(f"{what}; {details}", 1)
+        details = f"The traceback cannot be written: {cause.strerror}"
+    return _fail(f"{what}. {details}", 1)
 
 
 def _describe_usage(message: str) -> str:
     """Return click's message with a pointer to the help; some end with a question, such as "Did you mean 'run'?"."""
     message = re.sub(r"\. \((Did you mean [^()]*\?)\)$", r". \1", message)  # several suggestions
-    message = message.replace(". Did you mean", "; did you mean")
-    return f"{message} See --help" if message.endswith("?") else f"{message.rstrip('.')}; see --help"
+    return f"{message if message.endswith('?') else message.rstrip('.') + '.'} See --help."
 
 
 def _fail(message: str, code: int) -> int:

@@ -23,9 +23,7 @@ def models() -> None:
 @json_option
 @quiet_option
 def list_models(as_json: bool) -> None:
-    """List the models of each profile, and where each was found, with size, licence and revision.
-
-    No weights are read.
+    """List the models of each profile with folder, size, licence and revision, without reading weights.
 
     \b
     Example:
@@ -49,15 +47,13 @@ def list_models(as_json: bool) -> None:
 
 @models.command()
 @click.argument("name")
-@click.option(
-    "--revision", metavar="REV", help="Commit, branch or tag; by default the commit that the catalogue names."
-)
+@click.option("--revision", metavar="REV", help="Commit, branch or tag to download instead of the pinned commit.")
 @quiet_option
 def fetch(name: str, revision: str | None) -> None:
     """Fetch a model or the jars of Terrier into the model cache.
 
-    A model is fetched from the Hugging Face hub at a commit, without files that could contain code. If the hub requires
-    an account, set HF_TOKEN to a token. No other command uses the network.
+    Models come from the Hugging Face hub, at a pinned commit and without files that could contain code. If the hub
+    requires an account, set HF_TOKEN to a token. This is the only command that uses the network.
 
     \b
     Example:

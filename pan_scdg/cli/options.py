@@ -139,16 +139,16 @@ def load_chosen_profile(
         profile = profile.model_copy(update={"decide": decide})
     if q is not None:
         if threshold is None:
-            raise click.UsageError("--q needs --threshold, since a threshold is that of one q")
+            raise click.UsageError("--q needs --threshold, because each threshold belongs to one q")
         if profile.gains is None or profile.method_settings.parameters != ("q",):
-            raise click.UsageError(f"--q has no effect: profile {name} does not decide by the largest gains")
+            raise click.UsageError(f"--q needs a profile that decides by the largest gains, unlike {name}")
         profile = profile.model_copy(update={"gains": profile.gains.model_copy(update={"q": q})})
     if threshold is not None:
         _check_decision(profile)
     if over_long is None:
         return profile
     if profile.gains is None:
-        raise click.UsageError(f"--over-long has no effect: profile {name} computes no gains of pairs")
+        raise click.UsageError(f"--over-long needs a profile with gains of pairs, unlike {name}")
     return profile.model_copy(update={"gains": profile.gains.model_copy(update={"over_long": over_long})})
 
 

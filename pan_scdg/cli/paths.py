@@ -49,7 +49,7 @@ def check_file(target: Path, option: str, inputs: Inputs, kind: str, recognise: 
             of another kind.
     """
     if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise UserError("cannot be written", f"give a file in an existing, writable folder with {option}", target)
+        raise UserError("cannot be written", f"name a file in a writable folder with {option}", target)
     remedy = f"choose another file with {option}"
     for name, path in inputs.items():
         if path is not None and _is_within(target, path):
@@ -57,7 +57,7 @@ def check_file(target: Path, option: str, inputs: Inputs, kind: str, recognise: 
     if not os.path.lexists(target):
         return
     if not target.is_file() or (target.stat().st_size and not recognise(target)):
-        raise UserError(f"already exists and does not contain {kind}", remedy, target)
+        raise UserError(f"already exists and is not {kind}", remedy, target)
 
 
 def find_profile_file(name_or_file: str) -> Path | None:

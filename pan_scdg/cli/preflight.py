@@ -28,7 +28,7 @@ def preflight(
 ) -> None:
     """Try device, driver, memory, models, attention and speed in some minutes.
 
-    The last line says "ready" or "not ready"; the exit code is then 0 or 2.
+    The last line is "ready" (exit code 0) or "not ready" (exit code 2).
 
     \b
     Example:

@@ -61,7 +61,7 @@ HEADINGS = {
     type=FOLDER,
     envvar=["TIRA_OUTPUT_DIR", "outputDir"],
     required=True,
-    help="Folder of the results; created if it does not exist.",
+    help="Folder of the results.",
 )
 @profile_option
 @device_option
@@ -87,7 +87,7 @@ HEADINGS = {
 @click.option(
     "--scores-only",
     is_flag=True,
-    help="Score pairs and decide nothing; for `calibrate --scores` and the studies.",
+    help="Write scores without decisions, for `calibrate --scores` and the studies.",
 )
 @click.option("--strict", is_flag=True, help="Treat warnings about the input as errors.")
 @click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
@@ -101,7 +101,7 @@ HEADINGS = {
     help="Write ir-metadata.yml, which describes machine, packages and resources.",
 )
 @vectors_option
-@click.option("--index", type=FOLDER, help="Folder of indexes that the command index has built.")
+@click.option("--index", type=FOLDER, help="Folder of indexes that `index` built.")
 @click.option(
     "--candidates",
     type=click.Path(path_type=Path),
@@ -113,7 +113,7 @@ HEADINGS = {
     type=click.FloatRange(0, min_open=True),
     metavar="HOURS",
     envvar="PAN_SCDG_DEADLINE",
-    help="Write the results before this many hours have passed; candidates left by then keep their coarse order.",
+    help="Write the results within this many hours. Candidates without a score keep their coarse order.",
 )
 @quiet_option
 def run(
@@ -128,8 +128,8 @@ def run(
 ) -> None:
     """Decide document pairs, or rank the sources of queries.
 
-    The variables inputDataset and outputDir, which TIRA sets, replace --input and --output. A stopped run continues
-    when the same command is given again.
+    On TIRA the variables inputDataset and outputDir replace --input and --output. To continue a stopped run, repeat
+    the command.
 
     \b
     Example:
@@ -169,7 +169,7 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
         raise click.UsageError("--deadline is for retrieval")
     for name in ("report", "threshold"):
         if rest["scores_only"] and rest[name]:
-            raise click.UsageError(f"--{name} has no effect with --scores-only, which decides nothing")
+            raise click.UsageError(f"--{name} cannot be combined with --scores-only")
 
 
 @click.command(short_help="Make the page of a result.")
@@ -179,7 +179,7 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
 )
 @quiet_option
 def report(output: Path, directory: Path) -> None:
-    """Make OUTPUT/report.html of the result of `run` in OUTPUT; no model is loaded.
+    """Make the page OUTPUT/report.html from the result of `run` in OUTPUT, without loading a model.
 
     \b
     Example:
@@ -199,7 +199,7 @@ def report(output: Path, directory: Path) -> None:
 @cluster_option
 @quiet_option
 def index(directory: Path, folder: Path, profile: str, device: str, workers: int | None, cluster: str | None) -> None:
-    """Build the indexes of a corpus that the first stage of a profile needs, for any number of runs.
+    """Build the indexes that the first stage of a profile searches. Any number of runs can share them.
 
     \b
     Example:

@@ -42,7 +42,7 @@ STANDARD = Path("-")
 @click.option(
     "--tokens",
     type=FILE_OR_STANDARD,
-    help="File for one JSON line per token with log-probabilities and gain in nats; - prints them after the result.",
+    help="File for one JSON line per token with its log-probabilities and gain. With - the lines follow the result.",
 )
 @click.option("--report", type=FILE, help="HTML file for both texts side by side, with their passages and gains.")
 @quiet_option
@@ -57,7 +57,7 @@ def score(
     tokens: Path | None,
     report: Path | None,
 ) -> None:
-    """Score a SUSPICIOUS file with a SOURCE file and print JSON; one of them can be - for standard input.
+    """Score a SUSPICIOUS file with a SOURCE file and print JSON. Either can be - for standard input.
 
     \b
     Example:
@@ -70,7 +70,7 @@ def score(
         raise click.UsageError("only one of the two files can be standard input")
     chosen = load_chosen_profile(profile, over_long)
     if tokens is not None and chosen.gains is None:
-        raise click.UsageError(f"--tokens has no effect: profile {chosen.name} computes no gains of tokens")
+        raise click.UsageError(f"--tokens needs a profile with gains, which {chosen.name} lacks")
     inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": find_profile_file(profile)}
     if tokens is not None and tokens != STANDARD:
         check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)

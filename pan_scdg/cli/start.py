@@ -47,7 +47,7 @@ def profiles(show_all: bool, as_json: bool) -> None:
 @click.option("--output", type=FOLDER, required=True, help="Input folder to create.")
 @quiet_option
 def prepare(table: Path, output: Path) -> None:
-    """Turn a CSV table of file pairs into an input folder with safe ids; results show the original names.
+    """Turn a CSV table of file pairs into an input folder with safe ids. Results show the original names.
 
     \b
     Example:

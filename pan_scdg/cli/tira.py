@@ -28,7 +28,7 @@ def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments and options of both commands."""
     path = click.Path(path_type=Path, dir_okay=False)
     command = click.option(
-        "--profile", type=path, help="Calibrated profile that is put into the image, instead of the submission's."
+        "--profile", type=path, help="Calibrated profile to put into the image instead of the submission's."
     )(command)
     command = click.option("--build-args", help='Arguments of docker build: "--build-arg BASE_IMAGE=NAME".')(command)
     command = click.option(
@@ -40,7 +40,7 @@ def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @tira.command("dry-run", short_help="Test a submission without uploading it.")
 @add_options
 def dry_run(name: str | None, manifest: Path, profile: Path | None, build_args: str | None) -> None:
-    """Build the image, run it on the data set of the submission NAME and check the output; upload nothing.
+    """Build the image, run it on the data set of the submission NAME, and check the output without uploading it.
 
     Without NAME this lists the submissions.
 
@@ -54,7 +54,7 @@ def dry_run(name: str | None, manifest: Path, profile: Path | None, build_args: 
 @tira.command(short_help="Test a submission and upload it.")
 @add_options
 def submit(name: str | None, manifest: Path, profile: Path | None, build_args: str | None) -> None:
-    """Test the submission NAME and upload it; needs a login (tira-cli login) and a clean git work tree.
+    """Test the submission NAME and upload it. Log in first (tira-cli login), and commit all changes.
 
     Without NAME this lists the submissions.
 

@@ -23,14 +23,14 @@ from pan_scdg.logs import say
 
 
 @click.command(short_help="Choose a threshold on pairs with truth.")
-@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of pairs with known truth.")
+@click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of pairs with truth.")
 @profile_option
 @click.option("--write", type=FILE, required=True, help="Profile file to write.")
 @truth_option
 @click.option(
     "--scores",
     type=FOLDER,
-    help="Result folder of `run --scores-only` on this input and profile; without it, the pairs are scored first.",
+    help="Result folder of `run --scores-only` on this input and profile.  [default: score the pairs first]",
 )
 @device_option
 @over_long_option
@@ -65,7 +65,7 @@ def calibrate(
             scores = Path(temporary) / "scores"
             _score(load_chosen_profile(profile, over_long), directory, scores, device)
         elif over_long is not None:
-            raise click.UsageError("--over-long has no effect with --scores")
+            raise click.UsageError("--over-long cannot be combined with --scores")
         choice, warnings = choose(profile, directory, scores, write, truth)
     say(warnings)
     click.echo(json.dumps(choice.to_json()) if as_json else f"{choice.summarise()}; wrote {write}")
@@ -91,7 +91,7 @@ def _score(profile: Any, directory: Path, output: Path, device: str) -> None:
     type=click.Path(path_type=Path),
     required=True,
     multiple=True,
-    help="Output folder of run; repeat the option to compare several results of one input.",
+    help="Output folder of `run`. Repeat the option to compare several results of one input.",
 )
 @truth_option
 @click.option(
@@ -104,7 +104,7 @@ def _score(profile: Any, directory: Path, output: Path, device: str) -> None:
 def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plots: Path | None, as_json: bool) -> None:
     """Evaluate results against the truth, with bootstrap intervals.
 
-    If there are several results, each is compared with the first, with paired intervals of the differences.
+    Several results are compared with the first one, with paired intervals of the differences.
 
     \b
     Example:

@@ -95,7 +95,7 @@ def _list_measures(qrels: Qrels) -> dict[str, Any]:
 
     grades = {grade for docs in qrels.values() for grade in docs.values() if grade > 0}
     if grades and max(grades) > LARGEST_GRADE:
-        raise UserError(f"qrels hold the grade {max(grades)}", f"use grades up to {LARGEST_GRADE}")
+        raise UserError(f"the qrels contain the grade {max(grades)}", f"use grades up to {LARGEST_GRADE}")
     ndcg = nDCG(gains={grade: 2**grade - 1 for grade in sorted(grades)})
     return {
         "nDCG@10": ndcg @ 10,

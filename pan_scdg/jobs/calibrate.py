@@ -133,8 +133,8 @@ def choose_settings(
             for parameter, one in fitted.items()
         }
     except KeyError as e:
-        remedy = "run `run --scores-only` with this profile, whose grid has other values"
-        raise UserError(f"the scores have no {e.args[0]}", remedy) from e
+        remedy = "run `run --scores-only` with this profile"
+        raise UserError(f"the scores lack {e.args[0]}", remedy) from e
     choice: Choice
     if profile.method_settings.official_threshold:
         choice = choose_officially(scores_by, truth)
@@ -173,7 +173,7 @@ def _read_labelled_scores(
     """Return label and numbers of each scored pair of an input, in order."""
     corpus = read_pairs(directory, notices)
     if job["input"] != hash_input(directory, "pairs", pairs=corpus):
-        raise UserError("these are the scores of another input", "give the input of `run --scores-only`", scores)
+        raise UserError("these scores belong to another input", "give the input of `run --scores-only`", scores)
     place = truth or find_truth(directory)
     if place is None:
         raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
@@ -208,7 +208,7 @@ def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path) -> No
     if different := [name for name in tables[0] if tables[0][name] != tables[1][name]]:
         raise UserError(f"these scores were computed with another [{different[0]}]", remedy, scores)
     if not job["scores_only"] and profile.method_settings.parameters:
-        raise UserError("these scores are for the parameters of the profile alone", "use `run --scores-only`", scores)
+        raise UserError("these scores cover one parameter only", "use `run --scores-only`", scores)
 
 
 def _find_range(values: Sequence[Values]) -> CalibrationRange | None:

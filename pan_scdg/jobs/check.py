@@ -61,7 +61,7 @@ MIN_COHORT = 10
 """Other pairs of both texts below the threshold, from which on a score is compared with theirs."""
 COHORT_SPREAD = 5.0
 """Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it."""
-COHORT_WARNING = "many pairs of these texts score nearly as high, as those of answers to one question do"
+COHORT_WARNING = "many pairs of these texts score nearly as high, as answers to one question do"
 AMONG_WARNING = "Compared with one another; the report cannot tell who copied from whom."
 
 Interval = tuple[int, int]
@@ -115,7 +115,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, measures)
     if count > MAX_PAIRS and not isinstance(worker.method, AlignmentMethod):
         raise UserError(
-            f"{count} pairs are too many for profile {profile.name}: beyond {MAX_PAIRS} there has to be a first stage",
+            f"{count} pairs exceed the limit of profile {profile.name}, {MAX_PAIRS}",
             "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
         )
     job = _describe_check(profile, options, material, worker)
@@ -429,7 +429,7 @@ def _keep_text(folder: Path, name: str, text: str) -> str:
     """Write a text that was taken out of another format; offsets refer to it."""
     kept = f"{TEXTS_FOLDER}/{name.removeprefix(f'{TEXTS_FOLDER}/')}.txt"
     if any(len(part.encode()) > MAX_NAME_BYTES for part in kept.split("/")):
-        raise UserError("the name is too long for the file that its text is kept in", "shorten it", name)
+        raise UserError("the name is too long", "shorten it", name)
     try:
         (folder / kept).parent.mkdir(parents=True, exist_ok=True)
         (folder / kept).write_text(text, encoding="utf-8", newline="")

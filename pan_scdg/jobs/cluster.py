@@ -226,7 +226,7 @@ class _RayWorkers(Workers[Task, Result]):
                 raise UserError(what, "install the same packages on all machines") from e
             reason = escape_controls(get_first_line(e)[:MAX_MESSAGE_LENGTH])
             raise Interrupted(
-                f"a process ended {MAX_RESTARTS + 1} times, or its machine is lost ({reason}); check whether memory "
+                f"a process ended {MAX_RESTARTS + 1} times, or its machine was lost ({reason}); check whether memory "
                 "was short (fewer workers need less)"
             ) from e
 
@@ -256,7 +256,9 @@ class _RayWorkers(Workers[Task, Result]):
                 self._actors.append(actor_class.remote(pickled, threads))
                 names.append(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})")
         if not self._actors:
-            raise UserError("no machine of the cluster has a GPU", "start Ray where there are some, or --device cpu")
+            raise UserError(
+                "no machine of the cluster has a GPU", "start Ray on a machine with a GPU, or use --device cpu"
+            )
         self.count = len(self._actors)
         self._check_versions(names)
 
@@ -266,7 +268,7 @@ class _RayWorkers(Workers[Task, Result]):
         for name, call in zip(names, calls, strict=True):
             while not self._wait([call]):
                 if time.monotonic() > deadline:
-                    say([f"waiting for a process on {name} to start; see ray status, if others use it, too"])
+                    say([f"waiting for a process on {name} to start; `ray status` shows who uses it"])
                     deadline = float("inf")
             for package, number in self._get(call).items():
                 if number != expected[package]:

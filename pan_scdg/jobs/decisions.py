@@ -46,14 +46,14 @@ class DecisionRule:
         if decide.threshold is not None and not same_model:
             calibrated = str(decide.calibrated_with)[:FINGERPRINT_CHARACTERS]
             self.reason = (
-                f"nothing is decided: the profile was calibrated with a model {calibrated}, and this one is "
+                f"no decisions: the profile was calibrated with a model {calibrated}, and this one is "
                 f"{fingerprint[:FINGERPRINT_CHARACTERS]}; calibrate with this model, or use that one"
             )
             say([f"warning: {self.reason}"])
         elif decide.threshold is not None and not same_dtype:
             say(
                 [
-                    f"warning: calibrated in {decide.dtype} and computed in {dtype}: pairs with a score next to the "
+                    f"warning: calibrated in {decide.dtype} and computed in {dtype}: pairs near the "
                     "threshold may be decided otherwise"
                 ]
             )

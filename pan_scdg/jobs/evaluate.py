@@ -38,9 +38,7 @@ DECISIONS = "decisions.jsonl"
 DETECTED = "detected-plagiarism"
 SCORE_MEASURES = ("auroc", "average_precision")
 """Measures of pairs that need scores and no decision; all others need decisions and no score."""
-UNDECIDED = (
-    "none decided: the scores are of another model than the threshold, so that only measures of scores are given"
-)
+UNDECIDED = "no decisions: the threshold belongs to another model. Only measures of scores are given"
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
         figures |= _measure_passages(truth, output, set(keys) if len(pairs) < len(corpus.pairs) else None)
     notes = [f"{format_count(len(keys), 'pair')}, {sum(labels)} positive, {positive}"]
     if unscored := sum(record.get("score", 0.0) is None for record in records):
-        notes.append(f"warning: {format_count(unscored, 'pair')} not scored, counted as negative with the lowest score")
+        notes.append(f"warning: {format_count(unscored, 'pair')} not scored and counted as negative")
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
     notes += _warn_about_calibration(job, directory)
     return Evaluation(output, tuple(notes), figures, intervals, pairs=decided)
@@ -201,9 +199,9 @@ def _warn_about_calibration(job: Mapping[str, Any], directory: Path) -> list[str
         return []
     pairs, positives = calibration["pairs"], calibration["positives"]
     return [
-        f"the parameters and the threshold of this profile were chosen on these very {pairs} pairs "
-        f"({positives} positive, {pairs - positives} negative): the figures say how well it fits, "
-        "not how well it does on new pairs"
+        f"parameters and threshold of this profile were chosen on the same {pairs} pairs "
+        f"({positives} positive, {pairs - positives} negative): "
+        "expect lower figures on new pairs"
     ]
 
 
@@ -221,9 +219,11 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
         what = f"no query of the qrels ({next(iter(qrels))!r}, ...) is in the run ({next(iter(run))!r}, ...)"
         raise UserError(what, "give the qrels of this input", truth)
     queries = compute_per_query(qrels, run)
-    notes = [f"{format_count(len(qrels), 'query')} with judgments"]
+    notes = [f"{format_count(len(qrels), 'query')} with judgements"]
     if missing := len(qrels.keys() - run.keys()):
-        notes.append(f"warning: {missing} of {len(qrels)} queries with judgments are not in the run, and count as 0")
+        notes.append(
+            f"warning: {missing} of {len(qrels)} queries with judgements are missing from the run and count as 0"
+        )
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
     figures = compute_retrieval_metrics(qrels, run)
     return Evaluation(output, tuple(notes), figures, bootstrap_queries(queries), queries=queries)

@@ -46,8 +46,8 @@ MAX_MEASURED_PAIRS = 100
 """The best pairs, whose passages' gains are measured for a page; a passage takes about a second."""
 MIN_DETECTIONS = 2
 """With fewer, TIRA's check refuses a result."""
-NO_PASSAGE = "no passage was found: the detection covers both documents"
-UNDETECTED = "decided positive without a match: there is no passage to write"
+NO_PASSAGE = "no passage found: the detection covers both documents"
+UNDETECTED = "decided positive without a passage"
 LEFT_OUT = "left_out"
 """The number of passages of a pair that do not count, such as quotations."""
 
@@ -149,7 +149,7 @@ def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices,
             progress.update()
     _stop_on_errors(checked, on_error)
     for error in checked.errors.values():
-        notices.add("pair that cannot be scored, decided negative", f"{error.where}: {error.what}")
+        notices.add("pair not scored, decided negative", f"{error.where}: {error.what}")
     return checked
 
 

@@ -20,9 +20,9 @@ def make_page(output: Path, directory: Path) -> Path:
     """
     job = require_job(output)
     if job["task"] == "check" or job["scores_only"]:
-        raise UserError("has no decisions of `run`", "give the output of `run` without --scores-only", output)
+        raise UserError("contains no decisions", "give the output of `run` without --scores-only", output)
     if hash_input(directory, job["task"]) != job["input"]:
-        raise UserError("is not the input of this result", "give the folder that `run` has read", directory)
+        raise UserError("belongs to another result", "give the folder that `run` read", directory)
     name = write_page(output, job, directory)
     if name not in job["files"]:  # a later run with --overwrite removes what is listed
         write_json(output / JOB, {**job, "files": [*job["files"], name]})

@@ -169,12 +169,12 @@ def open_result(
             if started is not None and started != job:
                 shutil.rmtree(work)
         elif complete is not None:
-            _check_same(complete, job, "holds a result", output)
+            _check_same(complete, job, "contains a result", output)
             shutil.rmtree(work, ignore_errors=True)
             yield None
             return
         elif started is not None:
-            _check_same(started, job, "holds an unfinished result", output)
+            _check_same(started, job, "contains an unfinished result", output)
         _refuse_other_files(output, [] if complete is None else complete["files"])
         shutil.rmtree(work / "staged", ignore_errors=True)
         (output / ERROR_LOG).unlink(missing_ok=True)
@@ -220,10 +220,10 @@ def require_job(folder: Path, task: str | None = None) -> dict[str, Any]:
     job = read_job(folder)
     if job is None:
         unfinished = (folder / WORK_FOLDER / JOB).exists()
-        what = "holds an unfinished result" if unfinished else "holds no result of this program"
+        what = "contains an unfinished result" if unfinished else "contains no result"
         raise UserError(what, "finish `run` with this --output first", folder)
     if task is not None and job["task"] != task:
-        raise UserError(f"holds a result of the task {job['task']}", f"give one of the task {task}", folder)
+        raise UserError(f"contains a result of the task {job['task']}", f"give one of the task {task}", folder)
     return job
 
 
@@ -295,7 +295,7 @@ def _refuse_other_files(output: Path, files: Sequence[str]) -> None:
         entry.name for entry in output.iterdir() if not entry.name.startswith(".") and entry.name not in own
     )
     if others:
-        raise UserError(f"the output folder is not empty: it holds {others[0]!r}", "choose an empty --output", output)
+        raise UserError(f"the output folder already contains {others[0]!r}", "choose an empty --output", output)
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

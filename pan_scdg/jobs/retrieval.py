@@ -178,7 +178,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if stages is not None:
         _check_candidates(stages, corpus, "give a run over this corpus", options.candidates)
         if not any(stage.routes for stage in stages.values()):
-            say([f"{options.candidates}: no first stage of this program: the scores of this run are the coarse scores"])
+            say([f"{options.candidates}: the scores of this run serve as coarse scores"])
     models = worker.identify()
     manifest = describe_index(settings, corpus, models.get("encoder"))
     if options.index is not None and searches:

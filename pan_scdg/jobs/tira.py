@@ -100,7 +100,7 @@ def choose_submission(
     profile = load_profile(entry.profile if own_profile is None else str(own_profile))
     if own_profile is not None:
         if not re.match(IDENTIFIER, own_profile.name):
-            what = "the name of the profile cannot be part of TIRA's command"
+            what = "the name of the profile contains characters that TIRA's command cannot contain"
             raise UserError(what, "use letters, digits, dots, hyphens and underscores only", own_profile)
         path = f"{IN_IMAGE}/{own_profile.name}"
         command = re.sub(rf"(--profile\s+){re.escape(entry.profile)}(?!\S)", rf"\g<1>{path}", entry.command)
@@ -124,7 +124,7 @@ def put_profile(own_profile: Path, repository: Path) -> Iterator[None]:
     """
     copy = repository / COPIED / own_profile.name
     if copy.exists():
-        raise UserError("is in the way of the profile", "remove it, or rename the profile", copy)
+        raise UserError("already exists", "remove it, or rename the profile", copy)
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
         shutil.copyfile(own_profile, copy)

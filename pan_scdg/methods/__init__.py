@@ -112,17 +112,19 @@ def open_method(profile: Profile, options: MethodOptions, statistics: "Statistic
         statistics: of all sources of the input, for the method ``bm25``.
 
     Raises:
-        UserError: a model or vectors are missing, or an option has no effect on the method.
+        UserError: a model or vectors are missing, or an option needs another method.
     """
     name = profile.need_decide().method
-    unused = {
-        "--keep-gains": options.keep_gains and name != "gains",
-        "a vectors folder": options.vectors is not None and name != "vectors",
-        "the engine reference": options.engine == "reference" and profile.gains is None,
-        "a model folder": options.model is not None and profile.gains is None and name != "prompt",
+    unmet = {
+        "--keep-gains needs a profile that decides by gains, such as scdg-mini": options.keep_gains and name != "gains",
+        "a vectors folder needs a profile that reads vectors": options.vectors is not None and name != "vectors",
+        "the engine reference needs a profile with gains": options.engine == "reference" and profile.gains is None,
+        "a model folder needs a profile with a language model": options.model is not None
+        and profile.gains is None
+        and name != "prompt",
     }
-    if without_effect := [option for option, given in unused.items() if given]:
-        raise UserError(f"{without_effect[0]} has no effect on the method {name}", "leave it out")
+    if needs := [need for need, is_unmet in unmet.items() if is_unmet]:
+        raise UserError(needs[0], f"choose such a profile instead of {profile.name}, or leave it out")
     module, _, method = METHODS[name].partition(":")
     opened: Method = getattr(import_module(f"pan_scdg.methods.{module}"), method).open(profile, options, statistics)
     return opened

@@ -14,6 +14,7 @@ from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, Score, cover_both
 from pan_scdg.profile import MAX_CALIBRATED_CANDIDATES, AlignmentSettings, Passages, Profile
+from pan_scdg.progress import format_count
 from pan_scdg.records import Passage, TextPair
 
 MIN_WORDS = AlignmentSettings.min_words
@@ -171,10 +172,9 @@ def warn_about_texts(values: Mapping[str, float], settings: AlignmentSettings) -
     if not settings.can_decide(values):
         warnings.append(f"unclear: the suspicious document has {values['words']:.0f} words, fewer than {MIN_WORDS}")
     elif values["candidates"] > MAX_CALIBRATED_CANDIDATES:
-        warnings.append("long: in texts longer than those of the calibration, chance matches are more frequent")
+        warnings.append("longer than the texts of the calibration: more matches by chance")
     if count := int(values["left_out"]):
-        subject = "passage that does not count lies" if count == 1 else "passages that do not count lie"
-        warnings.append(f"{count} {subject} in quotations or lists of references")
+        warnings.append(f"{format_count(count, 'passage')} left out: in quotations or lists of references")
     return warnings
 
 

@@ -164,7 +164,7 @@ class Endpoint:
                 f"set {MODEL} to a model that it serves, and {URL} to the address in its manual, which ends in /v1",
                 self.address,
             )
-        remedy = "correct what it names; a lower characters in the profile makes prompts shorter"
+        remedy = "correct what it names, or shorten the prompts with characters in the profile"
         return UserError(f"refuses the request (status {status}){message}", remedy, self.address)
 
     def _describe_outage(self, what: str, error: Exception) -> Interrupted:
@@ -253,8 +253,8 @@ class LocalInstruct:
         ids = list(encoded["input_ids"])
         if self._positions is not None and len(ids) + NEW_TOKENS > self._positions:
             raise UserError(
-                f"a prompt of {len(ids)} tokens and an answer of {NEW_TOKENS} are more than {self.name} reads, "
-                f"which is {self._positions}",
+                f"a prompt of {len(ids)} tokens and an answer of {NEW_TOKENS} exceed the "
+                f"{self._positions} tokens that {self.name} reads",
                 "lower characters in the profile",
             )
         return ids

@@ -31,7 +31,7 @@ from pan_scdg.scdg.sequences import (
 )
 from pan_scdg.sentences import find_sentence_spans
 
-SEGMENTED = "scored in segments: the pair is longer than the profile's limit"
+SEGMENTED = "longer than the profile's limit: scored in segments"
 EMPTY_SOURCE = "the source document is empty"
 TARGETS_CACHED = 64
 """Targets whose tokens are kept: a target has many sources, which often follow each other."""

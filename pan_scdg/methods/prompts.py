@@ -138,7 +138,7 @@ class PromptMethod(SimpleMethod):
         self._local: tuple[FoundModel, ModelSettings] | None = None
         if settings.served == "endpoint":
             if options.model is not None:
-                raise UserError("--model has no effect on a model at an endpoint", "leave it out")
+                raise UserError("--model cannot replace a model at an endpoint", "leave it out")
             self.fingerprint = choose_model_name(settings.model)
             return
         model = _find_checkpoint(settings.model, options)

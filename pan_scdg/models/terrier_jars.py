@@ -80,7 +80,7 @@ def _fetch(name: str, folder: Path) -> None:
         with whole.open("rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
         if digest != DIGESTS[name]:
-            raise UserError(f"the file fetched as {name} is another one: its SHA-256 is {digest}", "try again later")
+            raise UserError(f"{name} has the wrong SHA-256: {digest}", "try again later")
         whole.replace(folder / name)
 
 

@@ -63,7 +63,7 @@ def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
                 progress.update()
     if errors and (notices.strict or not texts):
         raise UserErrors(list(errors.values()))
-    notices.left_out |= {name: f"{e.what}; {e.remedy}" for name, e in errors.items()}
+    notices.left_out |= {name: e.sentences for name, e in errors.items()}
     return texts
 
 
@@ -79,7 +79,7 @@ def _list_files(path: Path, scratch: Path, notices: Notices, errors: dict[str, U
     elif ending in FORMATS:
         return [ListedFile(path.name, path)]
     else:
-        raise UserError(f"not a format that is read: {describe_formats()}", "convert it to one of them", path)
+        raise UserError("unsupported format", f"convert it to {describe_formats()}", path)
     if not files and not errors:
         raise UserError(f"contains no texts ({describe_formats()})", "add one, or correct the path", path)
     return sorted(files, key=lambda file: os.fsencode(file.name))
@@ -119,7 +119,7 @@ def _list_folder(folder: Path, notices: Notices) -> list[ListedFile]:
     while waiting:
         inner, level = waiting.pop()
         if level > MAX_LEVELS:
-            raise UserError(f"lies more than {MAX_LEVELS} folders deep", "move it up", inner)
+            raise UserError(f"is more than {MAX_LEVELS} folders deep", "move it up", inner)
         for path in list_directory(inner):
             name = path.relative_to(folder).as_posix()
             if _is_hidden(path.name):
@@ -215,13 +215,13 @@ def _find_fault(name: str, member: ZipInfo, names: set[str]) -> tuple[str, str] 
     if "" in parts or ".." in parts:
         return "its name leads out of the zip file", "rename it"
     if len(parts) > MAX_LEVELS:
-        return f"lies more than {MAX_LEVELS} folders deep", "move it up"
+        return f"is more than {MAX_LEVELS} folders deep", "move it up"
     if stat.S_ISLNK(member.external_attr >> 16):
         return LINK, "copy its target"
     if member.flag_bits & 1:
         return PASSWORD, "unpack the zip file and give the folder"
     if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-        return "is packed by a method that is not read", "unpack the zip file and give the folder"
+        return "is packed by an unsupported method", "unpack the zip file and give the folder"
     if member.file_size > CONVERTED_BYTES:
         return f"larger than {CONVERTED_BYTES >> 20} MB", "remove its pictures, or split it"
     if name in names:

@@ -173,7 +173,7 @@ def _parse_spans(path: Path, tag: str) -> Iterator[Span]:
                 source_offset, source_length = (_parse_number(node, name, path) for name in SOURCE)
             if this_length + source_length == 0:
                 raise UserError(
-                    "a feature whose lengths are 0", "give the length of the passage", path, node.sourceline
+                    "the lengths of a feature are 0", "give the length of the passage", path, node.sourceline
                 )
             yield Span(_strip_txt(suspicious), this_offset, this_length, source, source_offset, source_length)
 

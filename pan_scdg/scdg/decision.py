@@ -46,7 +46,7 @@ def choose_threshold(
     best = max((b for b in candidates if b is not None), default=None)
     if best is None:
         raise UserError(
-            f"every threshold calls more than {max_false_positives:.0%} of the negative pairs positive",
+            f"every threshold gives more than {max_false_positives:.0%} false positives",
             "raise max_false_positives in the profile",
         )
     f1, correct, parameter, threshold = best

@@ -90,7 +90,7 @@ def check_suffix(combined: TokenIds, target: TokenIds) -> None:
     """Raise AlignmentError unless ``combined`` is one or more context ids followed by exactly ``target``."""
     if len(combined) <= len(target):
         raise AlignmentError(
-            f"the combined text has {len(combined)} tokens, too few to hold context and the {len(target)} of the target"
+            f"the combined text has {len(combined)} tokens, too few for a context and the {len(target)} of the target"
         )
     differs = np.flatnonzero(combined[-len(target) :] != target)
     if len(differs):

@@ -149,9 +149,9 @@ def test_in_which_order_a_container_looks_for_a_model(
 @pytest.mark.parametrize(
     ("models", "endpoint", "line"),
     [
-        (f"{NAME}@v9", "", f"{REPOSITORY} has no revision 'v9'; name a commit, branch or tag of the repository"),
+        (f"{NAME}@v9", "", f"{REPOSITORY} has no revision 'v9'. Name a commit, branch or tag of the repository"),
         (f"{NAME}@main", "http://127.0.0.1:9", "the hub cannot be reached, or the connection broke: "),
-        (f"{GATED}@main", "", f"MODELS names {GATED}, which is gated, and a build has no token; fetch it with"),
+        (f"{GATED}@main", "", f"{GATED} in MODELS is gated, but a build has no token. Fetch it with"),
     ],
     ids=["no-revision", "no-hub", "gated"],
 )

@@ -131,7 +131,7 @@ def disturb(name: str, words: list[str], folder: Path, moments: int) -> Iterator
         what = f"{name}, {f'killed after {kill_after:.2f} s' if kill_after else f'files of {max_bytes} bytes'}"
         if ended.code not in (0, -9 if kill_after else 3) or "internal error" in ended.last:
             yield f"{what}: ends with {ended}"
-        if max_bytes and ended.code and not ended.last.endswith("run the same command again to continue"):
+        if max_bytes and ended.code and not ended.last.endswith("un the same command again to continue."):
             yield f"{what}: says {ended.last!r}"
         left = read_result(output) if output.is_dir() else {}
         yield from (f"{what}: {file} is incomplete" for file, data in left.items() if reference.get(file) != data)

@@ -142,7 +142,7 @@ def test_errors_come_at_their_turn_as_they_were_raised(workers: Workers[Task, An
     with pytest.raises(UserError) as caught:
         next(results)
     assert type(caught.value) is UserError
-    assert str(caught.value) == "there:0: a token\\nis odd; correct it"
+    assert str(caught.value) == "there:0: a token\\nis odd. Correct it."
     with pytest.raises(UserErrors) as several:
         list(workers.map([(fail, 2)]))
     assert str(several.value).count("\n") == 1
@@ -165,7 +165,7 @@ def test_other_versions_are_an_error(workers: Workers[Task, Any], monkeypatch: p
     monkeypatch.setattr(
         cluster, "list_versions", lambda: {"pan_scdg": "9", "numpy": "", "torch": "", "transformers": ""}
     )
-    with pytest.raises(UserError, match=r"pan_scdg is .* on node2 and 9 here; install the same"):
+    with pytest.raises(UserError, match=r"pan_scdg is .* on node2 and 9 here. Install the same"):
         workers._check_versions(["node2", "node3"])  # type: ignore[attr-defined]
 
 
@@ -195,7 +195,7 @@ def test_only_this_machine_reaches_ray(workers: Workers[Task, Any]) -> None:
 
 def test_a_task_that_ends_every_process_and_a_cluster_that_does_not_exist_are_one_line(tmp_path: Path) -> None:
     with (
-        pytest.raises(UserError, match="no Ray cluster at 127.0.0.1:1: .*; give HOST:PORT"),
+        pytest.raises(UserError, match="no Ray cluster at 127.0.0.1:1: .*. Give HOST:PORT"),
         open_workers(call, Devices(address="127.0.0.1:1")) as none,
     ):
         list(none.map([(square, 1)]))

@@ -95,14 +95,14 @@ def test_a_part_of_the_input_is_compared_with_its_truth(tmp_path: Path) -> None:
         evaluate_side_by_side(PAIRS, [whole, part], None)
     lines = (whole / "decisions.jsonl").read_text().splitlines(keepends=True)
     (whole / "decisions.jsonl").write_text("".join(lines[1:]))
-    with pytest.raises(UserError, match="no decision for suspicious-.*; run again"):
+    with pytest.raises(UserError, match="no decision for suspicious-.*. Run again"):
         evaluate(PAIRS, whole, None)
 
 
 def test_scores_without_a_threshold_have_measures_of_scores_only(tmp_path: Path) -> None:
     result = evaluate(PAIRS, write_result(tmp_path / "out", draw_scores(1), None), None)
     assert list(result.figures) == ["auroc", "average_precision"]
-    assert "none decided" in result.notes[0]
+    assert "no decisions" in result.notes[0]
 
 
 def test_detections_of_another_system_need_no_decisions(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_detections_of_another_system_need_no_decisions(tmp_path: Path) -> None:
 def test_a_threshold_of_these_very_pairs_is_told(tmp_path: Path) -> None:
     calibration = {"digest": hash_input(PAIRS, "pairs"), "pairs": TOTAL, "positives": 12}
     told = write_result(tmp_path / "a", draw_scores(1), profile={"decide": {"calibration": calibration}})
-    assert "these very 24 pairs (12 positive, 12 negative)" in evaluate(PAIRS, told, None).notes[1]
+    assert "the same 24 pairs (12 positive, 12 negative)" in evaluate(PAIRS, told, None).notes[1]
     other = {**calibration, "digest": "ab"}
     untold = write_result(tmp_path / "b", draw_scores(1), profile={"decide": {"calibration": other}})
     assert len(evaluate(PAIRS, untold, None).notes) == 1
@@ -134,9 +134,9 @@ def test_plots_are_written(tmp_path: Path) -> None:
 
 def test_missing_truth_and_results(tmp_path: Path) -> None:
     shutil.copytree(PAIRS, tmp_path / "in", ignore=shutil.ignore_patterns("truth"))
-    with pytest.raises(UserError, match="no truth was found in the input folder; give its folder with --truth"):
+    with pytest.raises(UserError, match="no truth was found in the input folder. Give its folder with --truth"):
         evaluate(tmp_path / "in", tmp_path, None)
-    with pytest.raises(UserError, match=r"decisions\.jsonl does not exist; finish `run`"):
+    with pytest.raises(UserError, match=r"decisions\.jsonl does not exist. Finish `run`"):
         evaluate(PAIRS, tmp_path / "none", None)
 
 
@@ -150,7 +150,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     compared = evaluate_side_by_side(RETRIEVAL, runs, None)
     (differences,) = compared.differences
     assert differences["R@10"].high < 0, "half of the documents are missing"
-    assert "queries with judgments" in compared.report()
+    assert "queries with judgements" in compared.report()
     with pytest.raises(UserError, match="plots are made for document pairs only"):
         plot_pairs(tmp_path / "plots", compared.results)
     runs[0].write_text("another Q0 d 1 1 x\n")
@@ -169,7 +169,7 @@ def test_a_run_of_some_queries_is_compared_with_their_qrels(tmp_path: Path) -> N
     (tmp_path / "run.txt").write_text("".join(lines))
     (tmp_path / "job.json").write_text(json.dumps({"format": 1, "files": ["run.txt"], "limit": 1}))
     result = evaluate(RETRIEVAL, tmp_path, None)
-    assert result.notes[0].startswith("1 query with judgments")
+    assert result.notes[0].startswith("1 query with judgements")
     assert result.figures["R@1000"] == 1.0
 
 
@@ -179,7 +179,7 @@ def test_queries_that_a_run_lacks_are_counted(tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").write_text("1 0 d 1\n2 0 d 1\n3 0 d 1\n")
     (tmp_path / "run.txt").write_text("1 Q0 d 1 1000 t\n")
     result = evaluate(tmp_path, tmp_path / "run.txt", None)
-    assert result.notes[1] == "warning: 2 of 3 queries with judgments are not in the run, and count as 0"
+    assert result.notes[1] == "warning: 2 of 3 queries with judgements are missing from the run and count as 0"
     assert result.figures["nDCG@10"] == pytest.approx(1 / 3)
     assert read_queries(tmp_path, Notices()) == [Query("1", "a")]
 

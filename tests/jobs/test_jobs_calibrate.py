@@ -102,7 +102,7 @@ def test_written_profile_keeps_comments_and_decides_its_own_pairs(
         assert decision["negatives_at_least"] == pytest.approx(share, abs=1e-4)
     held = cli("evaluate", "--input", pairs_input, "--output", output)
     assert held.code == 0
-    assert "these very 6 pairs (3 positive, 3 negative)" in held.out
+    assert "the same 6 pairs (3 positive, 3 negative)" in held.out
 
 
 def test_another_model_or_dtype_is_told_apart(
@@ -121,10 +121,7 @@ def test_another_model_or_dtype_is_told_apart(
     assert (decide.calibrated_with, decide.dtype) == (fingerprint_weights(tiny_folder("qwen2")), "float32")
     done = run(pairs_input, tmp_path / "out", profile=mine, model=other)
     assert done.code == 0
-    assert (
-        f"warning: nothing is decided: the profile was calibrated with a model {decide.calibrated_with[:12]}"
-        in done.err
-    )
+    assert f"warning: no decisions: the profile was calibrated with a model {decide.calibrated_with[:12]}" in done.err
     for record in records(tmp_path / "out" / "decisions.jsonl"):
         assert (record["threshold"], record["decision"]) == (None, None)
         assert isinstance(record["score"], float)
@@ -134,7 +131,7 @@ def test_another_model_or_dtype_is_told_apart(
     files = (pairs_input / "susp" / "s2.txt", pairs_input / "src" / "r2.txt")
     said = json.loads(cli("score", *files, "--profile", mine, "--model", other, "--device", "cpu").out)
     assert (said["decision"], said["threshold"]) == (None, None)
-    assert said["warnings"][0].startswith("nothing is decided: ")
+    assert said["warnings"][0].startswith("no decisions: ")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +215,7 @@ def test_n_of_character_n_grams_and_weights_are_chosen_in_one_command(
     ("profile", "old", "new", "message"),
     [
         ("pan25-gram-logistic", "n = 4", "n = 5", "another [gram_logistic]"),
-        ("pan25-char-ngrams", "grid = [8, ", "grid = [9, ", "the scores have no n_9"),
+        ("pan25-char-ngrams", "grid = [8, ", "grid = [9, ", "the scores lack n_9"),
     ],
 )
 def test_scores_of_another_n_are_refused(

@@ -185,7 +185,7 @@ def test_more_pairs_than_a_method_without_first_stage_takes(
 ) -> None:
     monkeypatch.setattr("pan_scdg.jobs.check.MAX_PAIRS", 274)
     done = check(ESSAYS / "suspicious", ESSAYS / "sources", code=2)
-    assert "275 pairs are too many for profile own" in done.err
+    assert "275 pairs exceed the limit of profile own" in done.err
     assert not (tmp_path / "out").exists()
 
 
@@ -232,7 +232,7 @@ def test_a_class_is_compared_with_itself_with_sources_and_with_old_texts_that_ar
     assert {row["suspicious"] for row in read_rows(tmp_path / "only-old") if row["decision"] == "likely"} == {"2.txt"}
     write(tmp_path / "twice", {"old/3.txt": source})
     done = check(tmp_path / "new", tmp_path / "twice", "--old", tmp_path / "old", output="twice-out", code=2)
-    assert "two texts have the name old/3.txt in the report; rename one of them" in done.err
+    assert "two texts have the name old/3.txt in the report. Rename one of them" in done.err
 
 
 def test_drafts_in_the_folder_of_an_author_are_not_compared(check: Callable[..., Any], tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_quotation_in_common_is_shown_and_no_sign(check: Callable[..., Any], t
     check(texts, pick(tmp_path / "src", "power-from-the-tides.txt"), by="offline")
     copied, other = read_rows(tmp_path / "out")
     assert (copied["suspicious"], copied["decision"], other["decision"]) == ("copied.txt", "likely", "no sign")
-    assert "1 passage that does not count" in other["warnings"]
+    assert "1 passage left out" in other["warnings"]
     assert [(p["suspicious"], p["counts"]) for p in read_passages(tmp_path / "out")] == [
         ("copied.txt", True),
         ("quoted.txt", False),
@@ -348,7 +348,7 @@ def test_short_foreign_and_empty_texts_have_warnings(check: Callable[..., Any], 
     assert "warning: empty text: empty.md\n" in done.err
     assert "fewer than 60: too short" in (tmp_path / "out" / "report.csv").read_text()
     strict = check(texts, texts, "--strict", output="strict", code=2)
-    assert "; correct the input or leave out --strict" in strict.err
+    assert ". Correct the input or leave out --strict" in strict.err
 
 
 def test_names_are_harmless_in_every_output(check: Callable[..., Any], tmp_path: Path) -> None:
@@ -451,8 +451,8 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_compared(
     bad = {"b.pdf": make_pdf([[]]), "c.docx": b"not a document", "e.txt": b"%PDF-1.7"}
     texts = write_bytes(tmp_path / "susp", good | bad | {"~$a.docx": b"lock", ".~lock.a.odt#": b"lock"})
     done = check(texts, SOURCE)
-    reasons = {"b.pdf": "This PDF is a scan; run OCR first", "e.txt": "this is a PDF, not a text file; export it"}
-    reasons["c.docx"] = "Word or LibreOffice cannot open this file; ask for a new copy"
+    reasons = {"b.pdf": "This PDF is a scan. Run OCR first", "e.txt": "this is a PDF, not a text file. Export it"}
+    reasons["c.docx"] = "Word or LibreOffice cannot open this file. Ask for a new copy"
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     rows = read_rows(tmp_path / "out")
     listed = {row["suspicious"]: row["warnings"] for row in rows if row["decision"] == "not read"}

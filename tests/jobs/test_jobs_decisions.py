@@ -45,7 +45,7 @@ def test_the_threshold_of_another_model_decides_nothing() -> None:
     assert (other["score"], other["threshold"], other["decision"]) == (0.5, None, None)
     assert not {"near_threshold", "negatives_at_least"} & set(other)
     reason = make_rule(make_profile("containment", {}, threshold=0.5, **decide), "two").reason
-    assert str(reason).startswith("nothing is decided: the profile was calibrated with a model oneone")
+    assert str(reason).startswith("no decisions: the profile was calibrated with a model oneone")
 
 
 def test_another_dtype_decides_with_a_warning_and_without_a_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_a_pair_without_a_score_is_negative_with_the_reason() -> None:
 
 
 def test_what_was_never_calibrated_decides_nothing() -> None:
-    with pytest.raises(UserError, match="has no threshold and cannot decide; calibrate it"):
+    with pytest.raises(UserError, match="has no threshold and cannot decide. Calibrate it"):
         require_threshold(make_profile("containment", {}))
     record = make_rule(make_profile("gram-logistic", {})).decide({})
     assert (record["score"], record["decision"]) == (None, None), "a logistic model without weights"

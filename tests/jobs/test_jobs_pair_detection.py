@@ -193,7 +193,7 @@ def test_a_pair_that_exceeds_the_memory_is_an_error_of_this_pair(
     room = 360
     stopped = run(pairs_input, tmp_path / "out")
     assert stopped.code == 2
-    assert "does not fit in the memory of cpu; use over_long" in stopped.err
+    assert "does not fit in the memory of cpu. Use over_long" in stopped.err
     assert "or see --on-error" in stopped.err
     assert run(pairs_input, tmp_path / "out", "--on-error", "negative", "--overwrite").code == 0
     decisions = by_pair(records(tmp_path / "out" / "decisions.jsonl"))
@@ -275,7 +275,7 @@ def test_a_process_with_another_model_takes_no_task(
     assert [type(pickle.loads(one)) for one in pickled] == [PairWorker, RetrievalWorker]
     other_weights(model, 1.2)
     for one in pickled:
-        with pytest.raises(UserError, match="another language model, .*; install the same model"):
+        with pytest.raises(UserError, match="another language model, .*. Install the same model"):
             pickle.loads(one)
 
 
@@ -302,8 +302,8 @@ def test_a_threshold_and_a_q_of_the_command_line_decide(
     ("words", "what"),
     [
         (("--q", 5), "--q needs --threshold"),
-        (("--threshold", 1, "--scores-only"), "--threshold has no effect with --scores-only"),
-        (("--threshold", 1, "--q", 5, "--profile", "pan25-containment"), "does not decide by the largest gains"),
+        (("--threshold", 1, "--scores-only"), "--threshold cannot be combined with --scores-only"),
+        (("--threshold", 1, "--q", 5, "--profile", "pan25-containment"), "profile that decides by the largest gains"),
         (("--threshold", 1, "--profile", "pan25-qwen3-8b"), "a threshold needs the q it was chosen with"),
         (("--threshold", 1, "--profile", "pan25-gram-logistic"), "a threshold needs the weights"),
         (("--threshold", "nan", "--profile", "pan25-containment"), "finite number"),

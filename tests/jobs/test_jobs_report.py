@@ -101,7 +101,7 @@ def test_everything_else_stays_and_report_makes_the_same_page(
     assert not (plain / "report.html").exists()
     refused = cli("run", "--input", PAIRS, "--output", tmp_path / "out", "--profile", tmp_path / "own.toml")
     assert refused.code == 2
-    assert "choose another --output, or --overwrite" in refused.err
+    assert "Choose another --output, or --overwrite" in refused.err
 
 
 def test_report_refuses_another_input_and_a_result_without_decisions(
@@ -111,10 +111,10 @@ def test_report_refuses_another_input_and_a_result_without_decisions(
     source = write_pairs(tmp_path / "in", texts, "s.txt r.txt\n")
     output = run_own(CONTAINMENT, source=source)
     (source / "susp" / "s.txt").write_text(WORDS[1:])
-    assert "is not the input of this result" in cli("report", output, "--input", source).err
+    assert "belongs to another result" in cli("report", output, "--input", source).err
     scores = run_own(CONTAINMENT, "--scores-only", source=source, output="scores")
     done = cli("report", scores, "--input", source)
-    assert (done.code, "has no decisions" in done.err) == (2, True)
+    assert (done.code, "contains no decisions" in done.err) == (2, True)
     assert not (scores / "report.html").exists()
 
 

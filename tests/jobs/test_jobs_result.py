@@ -50,7 +50,7 @@ def test_a_last_line_without_end_is_ignored_and_overwritten(tmp_path: Path, rest
 
 def test_any_other_broken_line_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "scores.jsonl").write_text('{"suspicious": "s1"}\n' + json.dumps(line(2)) + "\n")
-    with pytest.raises(UserError, match=r"scores.jsonl:1: is not a line of scores; delete the file"):
+    with pytest.raises(UserError, match=r"scores.jsonl:1: is not a line of scores. Delete the file"):
         ScoreFile(tmp_path / "scores.jsonl")
 
 
@@ -71,7 +71,7 @@ def test_a_stopped_run_continues_and_a_complete_one_is_kept(tmp_path: Path) -> N
     with pytest.raises(KeyboardInterrupt):
         stop()
     assert [path.name for path in tmp_path.iterdir()] == [".pan_scdg"]
-    with pytest.raises(UserError, match="holds an unfinished result; finish"):
+    with pytest.raises(UserError, match="contains an unfinished result. Finish"):
         require_job(tmp_path)
     with open_result(tmp_path, JOB) as work:
         assert work is not None
@@ -97,7 +97,7 @@ def test_no_score_is_given_to_another_job(tmp_path: Path, field: str, message: s
             publish(work, "one")
     other = {**JOB, field: "other"}
     kind = "a" if complete else "an unfinished"
-    with pytest.raises(UserError, match=f"holds {kind} result of {message}"), open_result(tmp_path, other):
+    with pytest.raises(UserError, match=f"contains {kind} result of {message}"), open_result(tmp_path, other):
         pass
     with open_result(tmp_path, other, overwrite=True) as work:
         assert work is not None
@@ -109,7 +109,7 @@ def test_no_score_is_given_to_another_job(tmp_path: Path, field: str, message: s
 
 def test_other_files_and_a_second_run_are_refused(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("of the user")
-    with pytest.raises(UserError, match="it holds 'own.txt'"), open_result(tmp_path, JOB):
+    with pytest.raises(UserError, match="already contains 'own.txt'"), open_result(tmp_path, JOB):
         pass
     (tmp_path / "own.txt").unlink()
     with (
@@ -123,9 +123,9 @@ def test_other_files_and_a_second_run_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["{", "[]", '{"format": 0, "files": []}', '{"format": 1}'])
 def test_job_of_another_program_is_one_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "job.json").write_text(content)
-    with pytest.raises(UserError, match=r"job.json: .*; delete it and run again"):
+    with pytest.raises(UserError, match=r"job.json: .*. Delete it and run again"):
         read_job(tmp_path)
-    with pytest.raises(UserError, match="holds no result of this program"):
+    with pytest.raises(UserError, match="contains no result"):
         require_job(tmp_path / "absent")
 
 

@@ -98,7 +98,7 @@ def test_hours_beyond_the_limit(fly: Any, qwen: Path, pairs_input: Path, monkeyp
     code, lines = fly(qwen, "--input", pairs_input)
     assert code == 2
     assert lines[-2].startswith("failed  hours: score ")
-    assert lines[-2].endswith("TIRA's limit is 24 h; use a faster device, or a smaller model")
+    assert lines[-2].endswith("TIRA's limit is 24 h. Use a faster device, or a smaller model.")
 
 
 @pytest.mark.parametrize(("speeds", "code"), [([0.001, 1e9], 0), ([1e9, 0.001], 2)])

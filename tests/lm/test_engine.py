@@ -214,7 +214,7 @@ def test_an_attention_that_fails_is_replaced_with_one_warning(
         lm.model, engine.compute_log_probs(items), ReferenceEngine(lm, 1024).compute_log_probs(items), items
     )
     monkeypatch.setitem(BACKENDS, "sdpa", fail)
-    with pytest.raises(UserError, match="cannot be packed; use the engine reference"):
+    with pytest.raises(UserError, match="cannot be packed. Use the engine reference"):
         make_engine("packed", lm, settings)
 
 

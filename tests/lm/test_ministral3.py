@@ -33,7 +33,7 @@ def test_transformers_4_says_what_it_lacks(load: Callable[..., Any], tmp_path: P
     text = {"model_type": "ministral3", "rope_parameters": {"rope_type": "yarn"}}
     (tmp_path / "config.json").write_text(json.dumps(config | {"text_config": text}))
     (tmp_path / "model.safetensors").write_bytes(b"")
-    expected = r"config\.json: transformers 4\.\S+ has no text architecture 'ministral3'; install transformers 5\."
+    expected = r"config\.json: transformers 4\.\S+ has no text architecture 'ministral3'. Install transformers 5\."
     with pytest.raises(UserError, match=expected):
         load(tmp_path, FP32)
 
@@ -127,5 +127,5 @@ def test_an_attention_that_scales_by_the_place_in_the_row_is_not_packed(tiny_fol
     attention.__class__ = type("Attention", (type(attention),), {"forward": forward})
     assert _scales_by_row(lm, PUBLISHED)
     lm.model.config.rope_scaling = lm.model.config.rope_parameters = PUBLISHED
-    with pytest.raises(UserError, match="queries scaled by their place in the row .* use the engine reference"):
+    with pytest.raises(UserError, match="queries scaled by their place in the row .* Use the engine reference"):
         check_config(lm)

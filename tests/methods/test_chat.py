@@ -143,10 +143,10 @@ def test_nobody_there(waits: list[float]) -> None:
 @pytest.mark.parametrize(
     ("status", "what"),
     [
-        (400, "refuses the request (status 400): too long; correct what it names"),
-        (401, "refuses the key (status 401); set OPENAI_API_KEY"),
-        (403, "refuses the key (status 403); set OPENAI_API_KEY"),
-        (404, "has no model judge or no chat interface (status 404): too long; set OPENAI_MODEL"),
+        (400, "refuses the request (status 400): too long. Correct what it names"),
+        (401, "refuses the key (status 401). Set OPENAI_API_KEY"),
+        (403, "refuses the key (status 403). Set OPENAI_API_KEY"),
+        (404, "has no model judge or no chat interface (status 404): too long. Set OPENAI_MODEL"),
         (413, "refuses the request (status 413): too long"),
         (422, "refuses the request (status 422): too long"),
     ],
@@ -180,7 +180,7 @@ def test_what_the_environment_says(chat: LocalChat, monkeypatch: pytest.MonkeyPa
 
 
 def test_no_address_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"^OPENAI_BASE_URL is not set; give the address .*http://localhost:8000/v1$"):
+    with pytest.raises(UserError, match=r"^OPENAI_BASE_URL is not set. Give the address .*http://localhost:8000/v1\.$"):
         read_endpoint("m")
     monkeypatch.setenv(endpoint.URL, "")
     with pytest.raises(UserError, match="is not set"):
@@ -192,7 +192,7 @@ def test_no_address_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_address_that_is_none(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv(endpoint.URL, url)
-    with pytest.raises(UserError, match="OPENAI_BASE_URL is not an HTTP address; give one that begins with http"):
+    with pytest.raises(UserError, match="OPENAI_BASE_URL is not an HTTP address. Give one that begins with http"):
         read_endpoint("m")
 
 
@@ -295,13 +295,13 @@ def test_ends_where_the_checkpoint_says_and_samples_never(parts: tuple[Any, Any]
 def test_a_checkpoint_without_chat_template_is_none_for_this(parts: tuple[Any, Any]) -> None:
     model, tokenizer = parts[0], copy.copy(parts[1])
     tokenizer.chat_template = None
-    with pytest.raises(UserError, match="tiny has no chat template; give the folder of an instruction-tuned"):
+    with pytest.raises(UserError, match="tiny has no chat template. Give the folder of an instruction-tuned"):
         open_local(model, tokenizer)
 
 
 def test_a_prompt_that_is_too_long(parts: tuple[Any, Any]) -> None:
     judge = open_local(*parts, positions=100)
-    with pytest.raises(UserError, match="and an answer of 64 are more than tiny reads, which is 100; lower characters"):
+    with pytest.raises(UserError, match="and an answer of 64 exceed the 100 tokens that tiny reads. Lower characters"):
         judge.complete(BRIEF)
 
 

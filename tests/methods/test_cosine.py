@@ -85,7 +85,7 @@ def test_the_score_is_the_cosine_of_the_means_of_unit_vectors(
 
 
 def test_more_tokens_than_the_encoder_reads_are_refused(encoder: Encoder) -> None:
-    with pytest.raises(UserError, match="257 tokens.*reads at most 256; lower chunk_tokens"):
+    with pytest.raises(UserError, match="257 tokens.*reads at most 256. Lower chunk_tokens"):
         measure(open_cosine(257), ("a", "b"))
     assert open_cosine(None).encode_text("salt").shape == (384,)
 

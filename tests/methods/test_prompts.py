@@ -266,7 +266,7 @@ def test_the_model_is_named_in_the_job(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv(chat.MODEL, "other")
     method = PromptMethod(prompted(), MethodOptions())
     assert (method.fingerprint, method.identify()) == ("other", {"language_model": {"name": "other"}})
-    with pytest.raises(UserError, match="no effect on a model at an endpoint"):
+    with pytest.raises(UserError, match="--model cannot replace a model"):
         PromptMethod(prompted(), MethodOptions(model=tmp_path))
     local = prompted().model_copy(update={"served": "local", "model": "org/name"})
     with pytest.raises(UserError, match="not the name of a folder"):

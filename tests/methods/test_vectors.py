@@ -46,7 +46,7 @@ def test_missing_folders_and_documents(tmp_path: Path) -> None:
     np.save(tmp_path / "p1.npy", np.ones(3))
     with pytest.raises(UserError, match=r"the vectors of 's1' are missing \(s1\.txt\.npy\)"):
         open_vectors(tmp_path).check(PAIR)
-    with pytest.raises(UserError, match="needs precomputed document vectors of x; .* --vectors"):
+    with pytest.raises(UserError, match="needs precomputed document vectors of x. .* --vectors"):
         open_vectors(None)
     with pytest.raises(UserError, match="does not exist"):
         open_vectors(tmp_path / "none")

@@ -72,7 +72,9 @@ def test_a_visible_gpu_that_torch_cannot_use_is_an_error_with_its_cause(
     reason = str(fault).splitlines()[0]
     with pytest.raises(UserError) as error:
         resolve_device(device)
-    assert f" cannot use cuda: {reason}; use the device cpu, or install a driver and a torch that " in str(error.value)
+    assert f" cannot use cuda: {reason.rstrip('.')}. Use the device cpu, or install a driver and a torch that " in str(
+        error.value
+    )
     assert resolve_device("cpu") == "cpu"
 
 
@@ -95,7 +97,7 @@ def test_the_device_of_a_profile(
     monkeypatch.setenv(devices.VISIBLE_DEVICES, "-1")
     assert choose_device(load_profile("offline"), "auto") == "cpu"
     assert "no GPU is visible (CUDA_VISIBLE_DEVICES is '-1'); computing on the CPU" in capsys.readouterr().err
-    with pytest.raises(UserError, match=r"needs a GPU and none is visible \(CUDA_VISIBLE_DEVICES is '-1'\); run it"):
+    with pytest.raises(UserError, match=r"needs a GPU and none is visible \(CUDA_VISIBLE_DEVICES is '-1'\). Run it"):
         choose_device(load_profile("pan25-qwen3-8b"), "auto")
     assert choose_device(load_profile("pan25-qwen3-8b"), "cpu") == "cpu"
 
@@ -179,7 +181,7 @@ def test_another_dtype_only_where_the_profile_permits_it(
 
 def test_a_gpu_without_bf16_needs_another_dtype(simulate: Simulate) -> None:
     simulate(None, get_device_capability=(7, 5), is_bf16_supported=False)
-    with pytest.raises(UserError, match=r'GeForce \(sm_75\) cannot compute in bfloat16; set dtype = "float16"'):
+    with pytest.raises(UserError, match=r'GeForce \(sm_75\) cannot compute in bfloat16. Set dtype = "float16"'):
         check_device(ModelSettings(name="tiny"), "cuda")
     assert choose_dtype(SMALL, "cuda").dtype == "float16"
 
@@ -193,7 +195,7 @@ def test_bfloat16_where_torch_attends_in_other_types_only(monkeypatch: pytest.Mo
         return real(query, *args)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attend)
-    with pytest.raises(UserError, match=r'cpu cannot compute in bfloat16; set dtype = "float32".*ATEN_CPU_CAPABILITY'):
+    with pytest.raises(UserError, match=r'cpu cannot compute in bfloat16. Set dtype = "float32".*ATEN_CPU_CAPABILITY'):
         check_device(ModelSettings(name="tiny"), "cpu")
 
 
@@ -206,8 +208,8 @@ def test_a_replacement_for_bf16_must_make_sense(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("capability", "dtype", "said"),
     [
-        ((7, 5), "float16", r"Ampere generation or newer, not GeForce \(sm_75\); set attention = \"sdpa\""),
-        ((8, 0), "bfloat16", r"needs the package flash-attn; install the extra: .*pan_scdg\[gpu\]', or set attention"),
+        ((7, 5), "float16", r"Ampere generation or newer, not GeForce \(sm_75\). Set attention = \"sdpa\""),
+        ((8, 0), "bfloat16", r"needs the package flash-attn. Install the extra: .*pan_scdg\[gpu\]', or set attention"),
         ((8, 0), "float32", r"cannot compute in float32"),
     ],
 )
@@ -220,7 +222,7 @@ def test_flash_attention_that_cannot_run_is_an_error_with_its_remedy(
     with pytest.raises(UserError, match=said):
         check_device(ModelSettings(name="tiny", dtype=dtype, attention="flash_attention_2"), "cuda")
     check_device(ModelSettings(name="tiny", dtype="float32"), "cuda")
-    with pytest.raises(UserError, match=r"varlen needs a GPU; set attention = \"sdpa\""):
+    with pytest.raises(UserError, match=r"varlen needs a GPU. Set attention = \"sdpa\""):
         check_device(ModelSettings(name="tiny", attention="varlen"), "cpu")
 
 
@@ -255,5 +257,5 @@ def test_an_old_driver_is_named_with_the_one_that_torch_needs(
     (tmp_path / "version").write_text(version + "\n", encoding="utf-8")
     monkeypatch.setattr(devices, "DRIVER", tmp_path / "version")
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(UserError, match=rf"with driver {driver}: The .*; install driver 580 or .*TORCH_INDEX_URL"):
+    with pytest.raises(UserError, match=rf"with driver {driver}: The .*. Install driver 580 or .*TORCH_INDEX_URL"):
         resolve_device("cuda")

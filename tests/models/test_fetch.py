@@ -108,7 +108,7 @@ def test_a_whole_model_without_what_could_contain_code(fetch: Fetch, hub: LocalH
     hub.asked.clear()
     again = fetch()
     assert (again.returncode, hub.asked) == (2, [])
-    assert f"{cache / NAME}: the folder exists already; remove it to fetch the model again" in again.stderr
+    assert f"{cache / NAME}: the folder exists already. Remove it to fetch the model again" in again.stderr
 
 
 def test_a_broken_connection_continues_where_it_broke(fetch: Fetch, hub: LocalHub, cache: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_broken_connection_continues_where_it_broke(fetch: Fetch, hub: LocalHu
     hub.cut["model-2.safetensors"] = 15 << 20
     refusal = check_refused(fetch(), cache)
     assert "the connection broke" in refusal
-    assert "give the same command again" in refusal
+    assert "run the same command again" in refusal
     assert [p.name for p in cache.iterdir()] == [f".{NAME}.{COMMIT}.part"]
     check_refused(fetch(HF_ENDPOINT="http://127.0.0.1:9"), cache)
     hub.cut.clear()
@@ -135,7 +135,7 @@ def test_a_stopped_fetch_continues(fetch: Fetch, hub: LocalHub, cache: Path, sta
         process.send_signal(signal.SIGTERM)
         hub.released.set()
         _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (3, "error: stopped; run the same command again to continue\n")
+    assert (process.returncode, said) == (3, "error: stopped. Run the same command again to continue.\n")
     assert not (cache / NAME).exists()
     hub.cut.clear()
     assert fetch().returncode == 0
@@ -147,7 +147,7 @@ def test_a_gated_model_is_explained_and_a_token_appears_nowhere(
 ) -> None:
     hub.repository, hub.token = "meta-llama/Llama-3.1-8B", TOKEN
     without = check_refused(fetch("Llama-3.1-8B"), cache)
-    assert "meta-llama/Llama-3.1-8B is gated: the hub gives it to known accounts only; accept the licence" in without
+    assert "meta-llama/Llama-3.1-8B is gated: the hub gives it to known accounts only. Accept the licence" in without
     assert "HF_TOKEN" in without
     wrong = check_refused(fetch("Llama-3.1-8B", HF_TOKEN="hf_wrong"), cache)
     assert "refuses the token in HF_TOKEN" in wrong
@@ -161,7 +161,7 @@ def test_a_gated_model_is_explained_and_a_token_appears_nowhere(
 
 
 def test_a_hub_that_lacks_the_model_or_is_not_reached(fetch: Fetch, hub: LocalHub, cache: Path, tmp_path: Path) -> None:
-    assert f"{REPOSITORY} has no revision 'v9'; name a commit" in check_refused(fetch(revision="v9"), cache)
+    assert f"{REPOSITORY} has no revision 'v9'. Name a commit" in check_refused(fetch(revision="v9"), cache)
     for lost, what in (("model.safetensors", "weights in safetensors format"), ("config.json",) * 2):
         del hub.files[lost]
         assert f"{REPOSITORY} has no {what} at the revision main" in check_refused(fetch(), cache)
@@ -175,17 +175,17 @@ def test_a_hub_that_lacks_the_model_or_is_not_reached(fetch: Fetch, hub: LocalHu
 def test_a_cache_that_cannot_be_written(fetch: Fetch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refusal = check_refused(fetch(PAN_SCDG_MODEL_CACHE=str(tmp_path / "file")), tmp_path)
-    assert "cannot be written: Not a directory; name another cache with PAN_SCDG_MODEL_CACHE" in refusal
+    assert "cannot be written: Not a directory. Name another cache with PAN_SCDG_MODEL_CACHE" in refusal
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["bge-m3"], "needs a revision; give --revision"),
+        (["bge-m3"], "needs a revision. Give --revision"),
         (["terrier", "--revision", "main"], "leave out --revision"),
-        (["scdg-mini", "--revision", "main"], "is bundled; leave it out"),
-        (["Qwen9", "--revision", "main"], "no bundled profile uses a model 'Qwen9'; give one of: Qwen3-0.6B-Base"),
-        (["Linq-Embed"], "uses a model 'Linq-Embed'; did you mean 'Linq-Embed-Mistral'? `models list`"),
+        (["scdg-mini", "--revision", "main"], "is bundled. Leave it out"),
+        (["Qwen9", "--revision", "main"], "there is no model 'Qwen9'. Give one of: Qwen3-0.6B-Base"),
+        (["Linq-Embed"], "there is no model 'Linq-Embed'. Did you mean 'Linq-Embed-Mistral'? `models list`"),
     ],
 )
 def test_what_cannot_be_fetched(
@@ -204,11 +204,11 @@ def test_the_catalogue_has_commits() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("scdg-mini@main", "scdg-mini is bundled; leave it out"),
-        (f"{NAME}@a Qwen9@b", "no bundled profile uses a model 'Qwen9'; give one of: Qwen3-0.6B-Base, "),
-        ("../../etc@a", "no bundled profile uses a model '../../etc'"),
+        ("scdg-mini@main", "scdg-mini is bundled. Leave it out"),
+        (f"{NAME}@a Qwen9@b", "there is no model 'Qwen9'. Give one of: Qwen3-0.6B-Base, "),
+        ("../../etc@a", "there is no model '../../etc'"),
         ("bge-m3", "bge-m3 needs a revision"),
-        ("Llama-3.1-8B@main", "is gated, and a build has no token; fetch it with HF_TOKEN into model_cache/image"),
+        ("Llama-3.1-8B@main", "is gated, but a build has no token. Fetch it with HF_TOKEN into model_cache/image"),
     ],
 )
 def test_models_of_an_image_are_refused_before_anything_is_fetched(

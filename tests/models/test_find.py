@@ -85,8 +85,8 @@ def test_a_missing_model_names_the_ways_to_provide_it(cache: Path) -> None:
         find_model("m")
     message = str(error.value)
     assert message.startswith(f"{cache / 'm'}: model m: the folder does not exist, and ")
-    assert f"; put the checkpoint into {cache / 'm'} ({MODEL_CACHE_VARIABLE} names another cache" in message
-    assert message.endswith("(on TIRA: --mount-hf-model ORG/m), or give its folder as the model")
+    assert f". Put the checkpoint into {cache / 'm'} ({MODEL_CACHE_VARIABLE} names another cache" in message
+    assert message.endswith("(on TIRA: --mount-hf-model ORG/m), or give its folder as the model.")
     with pytest.raises(ModelNotFoundError, match=r"`models fetch bge-m3`, with a revision, does it\), or mount BAAI/"):
         find_encoder("bge-m3")
 
@@ -95,7 +95,7 @@ def test_refs_main_names_the_snapshot_and_a_single_one_needs_none(mount: Callabl
     first = mount("org/m", REVISIONS[0])
     assert find_model("m").folder == first
     second = mount("org/m", REVISIONS[1])
-    with pytest.raises(UserError, match=f"refs/main is missing, and .* snapshots: {', '.join(REVISIONS)};"):
+    with pytest.raises(UserError, match=f"refs/main is missing, and .* snapshots: {', '.join(REVISIONS)}. Keep"):
         find_model("m")
     name_main(second, f"{REVISIONS[1]}\n")
     assert find_model("m").folder == second
@@ -105,7 +105,7 @@ def test_refs_main_names_the_snapshot_and_a_single_one_needs_none(mount: Callabl
 def test_refs_that_name_no_snapshot(mount: Callable[..., Path], main: str) -> None:
     snapshot = mount("org/m", REVISIONS[0], main=main)
     (snapshot.parents[2] / "elsewhere").mkdir()
-    with pytest.raises(UserError, match="it names no existing snapshot; mount or fetch it again"):
+    with pytest.raises(UserError, match="it names no existing snapshot. Mount or fetch it again"):
         find_model("m")
 
 
@@ -121,13 +121,15 @@ def test_an_incomplete_snapshot(mount: Callable[..., Path]) -> None:
 
 def test_the_catalogue_names_the_repositories_of_its_models(mount: Callable[..., Path]) -> None:
     mount("somebody/Llama-3.1-8B", REVISIONS[0])
-    with pytest.raises(UserError, match="holds no meta-llama/Llama-3.1-8B either; .*`models fetch Llama-3.1-8B` does"):
+    with pytest.raises(
+        UserError, match="contains no meta-llama/Llama-3.1-8B either. .*`models fetch Llama-3.1-8B` does"
+    ):
         find_model("Llama-3.1-8B")
     former = mount("meta-llama/Meta-Llama-3.1-8B", REVISIONS[1])
     assert find_model("Llama-3.1-8B").folder == former
     for owner in ("a", "b"):
         mount(f"{owner}/m", REVISIONS[0])
-    with pytest.raises(UserError, match="the cache holds models--a--m and models--b--m"):
+    with pytest.raises(UserError, match="the cache contains models--a--m and models--b--m"):
         find_model("m")
 
 

@@ -175,7 +175,7 @@ def test_weights_in_parts(parts: Path) -> None:
     with pytest.raises(UserError, match="weights are missing|cannot be loaded"):
         load_model(parts, FP32, "cpu")
     path.unlink()
-    with pytest.raises(UserError, match=r"model-1\.safetensors: the index names this file and it is missing"):
+    with pytest.raises(UserError, match=r"model-1\.safetensors: the index names this file, but it is missing"):
         load_model(parts, FP32, "cpu")
 
 
@@ -186,7 +186,7 @@ def test_weights_in_parts(parts: Path) -> None:
         ('{"weight_map": ["x"]}', "has no weight_map"),
         ('{"weight_map": {"a": ["x"]}}', "names no file for a"),
         ('{"weight_map": {"a": "../b.safetensors"}}', "not a safetensors file in the same folder"),
-        ('["x"]', "does not hold a JSON object"),
+        ('["x"]', "is not a JSON object"),
     ],
 )
 def test_a_damaged_index(parts: Path, content: str, what: str) -> None:
@@ -226,7 +226,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a pickle": (pickled, "no weights in safetensors"),
     "bytes": (lambda f: (f / "model.safetensors").write_bytes(b"\xff" * 100), "the model cannot be loaded"),
     "half an object": (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON"),
-    "a list": (lambda f: (f / "config.json").write_text("[]"), "does not hold a JSON object"),
+    "a list": (lambda f: (f / "config.json").write_text("[]"), "is not a JSON object"),
     "brackets": (
         lambda f: (f / "tokenizer_config.json").write_text('{"a":' * 100_000),
         r"tokenizer_config\.json: cannot be read as JSON",
@@ -260,7 +260,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "classes of its own": (
         lambda f: edit(f / "config.json", auto_map={"AutoModelForCausalLM": "custom.Model"}),
-        r"config\.json: the checkpoint asks to run code of its own or to read files elsewhere \(auto_map\)",
+        r"config\.json: the checkpoint would run its own code or read other files \(auto_map\)",
     ),
     "classes of its own, nested": (
         lambda f: edit(f / "config.json", vision_config=[{"auto_map": {"AutoModel": "custom.Model"}}]),
@@ -268,7 +268,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "a tokenizer of its own": (
         lambda f: edit(f / "tokenizer_config.json", auto_map={"AutoTokenizer": ["custom.Tokenizer", None]}),
-        r"tokenizer_config\.json: the checkpoint asks to run code",
+        r"tokenizer_config\.json: the checkpoint would run its own code",
     ),
     "weights elsewhere": (
         lambda f: edit(f / "config.json", transformers_weights="../outside.safetensors"),
@@ -319,8 +319,8 @@ def test_a_command_reports_a_damaged_model_in_one_line(
         (tmp_path / name).write_text("The tide turned before noon.\n")
     files = [str(tmp_path / name) for name in ("s.txt", "r.txt")]
     assert run_command(["score", *files, "--profile", "scdg-mini", "--model", str(copied), "--device", "cpu"]) == 2
-    line = f"error: {copied / 'config.json'}: max_position_embeddings is of type list, not int; replace the damaged"
-    assert re.fullmatch(f"{re.escape(line)} file\n", capsys.readouterr().err)
+    line = f"error: {copied / 'config.json'}: max_position_embeddings is of type list, not int. Replace the damaged"
+    assert re.fullmatch(rf"{re.escape(line)} file\.\n", capsys.readouterr().err)
 
 
 def test_fields_that_are_null_or_missing_are_not_damaged(copied: Path) -> None:
@@ -346,7 +346,7 @@ def test_a_lack_of_memory_is_not_the_checkpoints_fault(
         raise torch.AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be reported later")
 
     monkeypatch.setattr(models, step, fail)
-    with pytest.raises(UserError, match="model does not fit in the free memory of cpu; check whether another process"):
+    with pytest.raises(UserError, match="model does not fit in the free memory of cpu. Check whether another process"):
         load_model(copied, FP32, "cpu")
 
 

@@ -50,7 +50,7 @@ def test_a_fetched_jar_must_be_the_known_one(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setenv(terrier_jars.HOME, str(tmp_path / "new"))
     monkeypatch.setattr(resolver, "get_package_jar", fetched)
-    with pytest.raises(UserError, match="is another one: its SHA-256 is"):
+    with pytest.raises(UserError, match="has the wrong SHA-256"):
         terrier_jars.fetch_jars()
     assert list((tmp_path / "new").iterdir()) == []
     digest = "5baa9f3d5a5ecdfa4f3b2d0fdf4a9f1d"
@@ -74,7 +74,7 @@ def test_a_missing_java_is_explained() -> None:
     """In a process of its own: where Java has started once it stays."""
     environment = {**os.environ, "JAVA_HOME": "/nonexistent", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", START], env=environment, capture_output=True, text=True)
-    assert re.search(r"UserError: no Java runtime starts: .*; install a Java runtime 11 or later", done.stderr)
+    assert re.search(r"UserError: no Java runtime starts: .*. Install a Java runtime 11 or later", done.stderr)
 
 
 @pytest.mark.usefixtures("_jars")

@@ -67,7 +67,7 @@ def test_links_that_lead_away_are_refused_and_others_are_read(tmp_path: Path) ->
     (folder / "d").symlink_to(folder / "in")
     (folder / "e.txt").symlink_to(folder / "e.txt")
     (folder / "f").symlink_to(tmp_path)
-    what = "this link is not followed: it leads outside, or to a folder; copy its target"
+    what = "this link is not followed: it leads outside, or to a folder. Copy its target."
     assert refuse(folder) == [f"{folder}/{name}: {what}" for name in ("c.txt", "d", "e.txt", "f")]
     # the folder itself is the user's choice
     (tmp_path / "link").symlink_to(folder / "in")
@@ -79,7 +79,7 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     with open(os.fsencode(tmp_path) + b"/\xff.txt", "w") as file:
         file.write("text")
     (line,) = refuse(tmp_path)
-    assert line.endswith(": its name is not UTF-8; rename it")
+    assert line.endswith(": its name is not UTF-8. Rename it.")
     assert line.isascii()
 
 
@@ -88,10 +88,10 @@ def test_limits_on_the_number_and_the_depth(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(folders, "MAX_LEVELS", 2)
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text("text")
-    assert "contains more than 2 texts; split the folder" in refuse(tmp_path)[0]
+    assert "contains more than 2 texts. Split the folder" in refuse(tmp_path)[0]
     (tmp_path / "c.txt").unlink()
     (tmp_path / "1/2/3").mkdir(parents=True)
-    assert "lies more than 2 folders deep; move it up" in refuse(tmp_path)[0]
+    assert "is more than 2 folders deep. Move it up." in refuse(tmp_path)[0]
 
 
 def test_a_pipe_does_not_block(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_format_whose_converter_is_missing_names_the_extra(tmp_path: Path, mon
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4")
     monkeypatch.setattr("pan_scdg.errors.find_spec", lambda name: None)
     assert refuse(tmp_path) == [
-        "the package pypdf is not installed; install the extra: pip install 'pan_scdg[documents]'"
+        "the package pypdf is not installed. Install the extra: pip install 'pan_scdg[documents]'"
     ]
 
 
@@ -163,17 +163,17 @@ def test_members_of_a_hostile_zip_file_are_named_and_the_others_read(tmp_path: P
     path.write_bytes(path.read_bytes().replace(b"will be damaged", b"WILL be damaged"))
     notices = Notices()
     assert {name: text.text for name, text in read_documents(path, notices).items()} == {"good.txt": "good"}
-    outside = "its name leads out of the zip file; rename it"
+    outside = "its name leads out of the zip file. Rename it."
     assert notices.left_out == {
         "../../out.txt": outside,
         "/abs.txt": outside,
         "../b.txt": outside,
-        "link.txt": f"{folders.LINK}; copy its target",
-        "big.txt": "larger than 64 MB; remove its pictures, or split it",
-        "slow.txt": "is packed by a method that is not read; unpack the zip file and give the folder",
-        "cut.txt": "is damaged in the zip file; ask for a new copy",
-        "deep/" * 40 + "d.txt": "lies more than 32 folders deep; move it up",
-        "good.txt": "another file in the zip file has the same name; rename it",
+        "link.txt": f"{folders.LINK}. Copy its target.",
+        "big.txt": "larger than 64 MB. Remove its pictures, or split it.",
+        "slow.txt": "is packed by an unsupported method. Unpack the zip file and give the folder.",
+        "cut.txt": "is damaged in the zip file. Ask for a new copy.",
+        "deep/" * 40 + "d.txt": "is more than 32 folders deep. Move it up.",
+        "good.txt": "another file in the zip file has the same name. Rename it.",
     }
     assert sorted(tmp_path.rglob("*")) == [path]
     with pytest.raises(UserError, match=r"a\.zip/big\.txt: larger than 64 MB"):
@@ -188,7 +188,7 @@ def test_members_of_a_hostile_zip_file_are_named_and_the_others_read(tmp_path: P
             lambda data: data.replace(b"\x14\0\0\0\x08", b"\x14\0\1\0\x08"),
             "a.txt: is prot",
         ),
-        ({"a.txt": b"a"}, lambda data: data[:40], "no zip file, or a damaged one; ask for a new copy"),
+        ({"a.txt": b"a"}, lambda data: data[:40], "no zip file, or a damaged one. Ask for a new copy."),
         ({}, lambda data: data, "contains no texts"),
         ({f"{n}.txt": b"0" * (60 << 20) for n in range(2)}, lambda data: data, "looks like a compression bomb"),
     ],

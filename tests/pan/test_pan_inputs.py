@@ -27,7 +27,7 @@ def test_retrieval_is_found(write: Write) -> None:
 
 def test_both_tasks_are_refused(write: Write) -> None:
     directory = write({**PAIRS, **RETRIEVAL})
-    with pytest.raises(UserError, match="both tasks; give a folder with one of them"):
+    with pytest.raises(UserError, match="both tasks. Give a folder with one of them"):
         detect_task(directory)
 
 

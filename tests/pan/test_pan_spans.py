@@ -79,7 +79,7 @@ def test_detection_over_an_altered_span_is_a_false_positive(tmp_path):
         ('<feature name="plagiarism" this_offset="1.5" this_length="2"/>', "this_offset='1.5' is not a whole number"),
         ('<feature name="plagiarism" this_offset="1" this_length=""/>', "this_length='' is not a whole number"),
         ('<feature name="plagiarism" this_offset="-1" this_length="2"/>', "this_offset='-1' is not a whole number"),
-        ('<feature name="plagiarism" this_offset="1" this_length="0"/>', "lengths are 0"),
+        ('<feature name="plagiarism" this_offset="1" this_length="0"/>', "lengths of a feature are 0"),
         (
             f'<feature name="plagiarism" this_offset="{10**15 + 1}" this_length="2"/>',
             "is not a whole number from 0 to 1000000000000000",

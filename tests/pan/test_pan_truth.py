@@ -100,7 +100,7 @@ def test_a_truth_file_in_two_folders_must_be_the_same(write: Write) -> None:
     pairs = read_pairs(directory, Notices()).pairs
     assert len(read_truth(directory, pairs)["s1", "r1"]) == 2
     write({"b/s1-r1.xml": EMPTY})
-    with pytest.raises(UserErrors, match=f"differs in {directory}/a and {directory}/b; choose one with --truth"):
+    with pytest.raises(UserErrors, match=f"differs in {directory}/a and {directory}/b. Choose one with --truth"):
         read_truth(directory, pairs)
 
 

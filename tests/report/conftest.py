@@ -51,7 +51,7 @@ def example_report(browser: "Browser") -> Report:
         pairs=tuple(sorted((report.pairs[0] for report in reports), key=lambda pair: -(pair.score or 0))),
         warnings=(
             "suspicious-document00110.txt was read twice",
-            "file of another format, skipped: 1 time, first at class/anna.doc",
+            "unsupported file, skipped: 1 time, first at class/anna.doc",
         ),
     )
 

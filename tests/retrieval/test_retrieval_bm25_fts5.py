@@ -149,13 +149,13 @@ def test_a_file_that_is_no_index_is_the_users_error(tmp_path: Path, content: byt
     folder.mkdir()
     if content is not None:
         (folder / DATABASE).write_bytes(content)
-    with pytest.raises(UserError, match=r"odd # %3F.*delete it and run again"):
+    with pytest.raises(UserError, match=r"odd # %3F.*Delete it and run again"):
         Fts5Index(folder)
 
 
 def test_sqlite_without_full_text_search_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bm25_fts5, "_TABLE", "CREATE VIRTUAL TABLE {} USING no_such_module(text)")
-    with pytest.raises(UserError, match=r"FTS5.*no such module.*use a Python"):
+    with pytest.raises(UserError, match=r"FTS5.*no such module.*Use a Python"):
         build_index([], tmp_path)
 
 

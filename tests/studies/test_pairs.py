@@ -180,7 +180,7 @@ def test_pairs_without_a_score_are_in_no_row(prepared: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
-        (lambda result, out: (result / "job.json").unlink(), "holds no result of this program"),
+        (lambda result, out: (result / "job.json").unlink(), "contains no result"),
         (lambda result, out: (result / "scores.jsonl").write_text("{\n"), "is not a line of a result"),
         (lambda result, out: (result / "scores.jsonl").write_text(""), "no pair of the manifest has a score"),
         (lambda result, out: (out.mkdir(), (out / "mine.txt").touch()), "exists and is not the output of a study"),

@@ -184,7 +184,7 @@ def test_the_authors_manifest_is_taken_and_checked(tmp_path: Path, capsys: pytes
     path.write_text(json.dumps(records[0] | {"src_file": "other.txt"}))
     assert prepare(tmp_path / "x", *arguments) == 2
     errors = capsys.readouterr().err.splitlines()[-2:]
-    assert "the pair 'pair0' has the label 1, but 0 annotations; give the manifest of this data" in errors[0]
+    assert "the pair 'pair0' has the label 1, but 0 annotations. Give the manifest of this data" in errors[0]
     assert "the pair 'pair0' is not in the data" in errors[1]
     assert not (tmp_path / "x").exists()
 
@@ -195,7 +195,7 @@ def test_the_authors_manifest_is_taken_and_checked(tmp_path: Path, capsys: pytes
         ([], "give either --data or --examples"),
         (["--examples", "--data", "."], "give either --data or --examples"),
         (["--examples", "--part", "pan12"], "pan12"),
-        (["--data", "gone"], "gone: the directory does not exist; correct --data"),
+        (["--data", "gone"], "gone: the directory does not exist. Correct --data"),
         (["--data", "docs"], "no data for any study: looked for multinews, pan25, pan26"),
         (["--data", "docs", "--part", "pan25"], "pan25: the directory does not exist"),
         (["--examples", "--part", "pan25", "--tokenizer", "docs"], "the tokenizer cannot be read"),

@@ -244,4 +244,4 @@ def test_pairs_without_gains_of_every_context_are_left_out(tmp_path: Path, capsy
     assert "s2-r1 is left out: a context has no gains." in (tmp_path / "out" / "index.md").read_text()
     (result / "gains.jsonl.gz").unlink()
     assert main(["retention", "--prepared", str(prepared), "--output", str(tmp_path / "x"), str(result)]) == 2
-    assert "gains.jsonl.gz: the file does not exist; run again with the options" in capsys.readouterr().err
+    assert "gains.jsonl.gz: the file does not exist. Run again with the options" in capsys.readouterr().err

@@ -230,8 +230,8 @@ def test_the_rest_is_what_no_result_has_scored(data: Path, tmp_path: Path) -> No
     ("more", "what"),
     [
         (["{0}/whole", "{0}/whole"], "two rows are named 'pan26-qwen3-8b'"),
-        (["--rerank", "x", "{0}/whole"], "unknown row 'x'; choose one of pan26-qwen3-8b"),
-        (["--rerank", "pan26-rrf", "--gains", "{0}/part", "{0}/none"], "has no gains; score the missing candidates"),
+        (["--rerank", "x", "{0}/whole"], "unknown row 'x'. Choose one of pan26-qwen3-8b"),
+        (["--rerank", "pan26-rrf", "--gains", "{0}/part", "{0}/none"], "has no gains. Score the missing candidates"),
         (["{0}/gone"], "the run does not exist"),
         (["--gains", "{0}/other", "{0}/whole"], "has gains of another language model"),
         (["--folds", "{0}/bad.jsonl", "{0}/whole"], "has other queries than the data, for example 'q0'"),

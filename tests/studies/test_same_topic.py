@@ -143,4 +143,4 @@ def test_results_that_do_not_belong_together(
     refuse("the two results of the profile pan25-bm25 have different models", folders[0], other)
     job = json.loads((folders[0] / "job.json").read_text())
     (stranger / "job.json").write_text(json.dumps(job | {"task": "retrieval"}))
-    refuse("holds a result of the task retrieval", stranger)
+    refuse("contains a result of the task retrieval", stranger)
