@@ -1,4 +1,4 @@
-"""Write notes and errors on stderr through the logger ``pan_scdg``, one printable ASCII line each.
+"""Write notes and errors on stderr through the logger ``pan_scdg``, one printable line each.
 
 The command line calls `show_logs`. A program that imports the package configures `logging` itself; by Python's default
 it sees warnings and nothing else.
@@ -25,7 +25,7 @@ class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
 
 class _PlainLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return escape_controls(record.getMessage()).encode("ascii", "backslashreplace").decode()
+        return escape_controls(record.getMessage())
 
 
 def show_logs(quiet: bool = False) -> None:

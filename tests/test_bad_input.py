@@ -421,7 +421,6 @@ def _said(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The lines on stderr, progress and "error: " left out; always printable, one line a message, nothing on stdout."""
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.replace("\n", "").isascii()
     assert captured.err.replace("\n", "").isprintable()
     progress = r"models: .*|[a-zA-Z0-9 ]+: (started|\d+ of \d+.*)"
     lines = [x for x in captured.err.splitlines() if not re.fullmatch(progress, x)]

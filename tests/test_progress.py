@@ -117,4 +117,4 @@ def test_quiet_leaves_warnings_and_errors(monkeypatch: pytest.MonkeyPatch, capsy
             progress.update()
             say(["models: tiny", "warning: odd"])
         say_error("bad\nid \u00fc")
-        assert _lines(capsys) == ["warning: odd", "error: bad\\nid \\xfc"]
+        assert _lines(capsys) == ["warning: odd", "error: bad\\nid ü"]

@@ -81,6 +81,5 @@ def _open_null(number: int) -> None:
 
 def _open_text(raw: _Descriptor, former: TextIO | None) -> TextIO:
     encoding = "utf-8" if former is None else former.encoding
-    errors = "backslashreplace" if former is None or raw.fileno() == 2 else former.errors
     lines = raw.fileno() == 2 or raw.isatty()
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=lines)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=lines)

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -77,12 +78,14 @@ def render_report(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> str:
 
 
 def render_page(template: str, scripts: tuple[str, ...], **content: Any) -> str:
-    """Return a page with style, these scripts and the policy that allows both; ``content`` is for the template."""
+    """Return a page with the day, style, scripts and the policy that allows both; ``content`` is for the template."""
     style = join_files(STYLES)
     script = f'"use strict";\n{{{join_files(scripts)}}}\n'  # a block keeps names from the window
     page = open_templates().get_template(template)
     levels = {unit: {"edges": LEVEL_EDGES[unit], "legend": describe_levels(unit)} for unit in LEVEL_EDGES}
     policy = _make_policy(style, script)
+    today = date.today()
+    content["day"] = f"{today.day} {today:%B %Y}"
     return page.render(style=trust(style), script=trust(script), policy=policy, levels=levels, **content)
 
 

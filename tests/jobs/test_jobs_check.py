@@ -394,9 +394,10 @@ def test_a_text_is_a_row_with_one_share_and_its_name_as_written(check: Callable[
     assert rows[1][::3] == ("李.txt", "Jürgen.txt")
     assert read_rows(tmp_path / "out")[0]["share"] == share
     assert done.out.splitlines()[2].split() == ["Jürgen.txt", "likely", "83", *share.split(), "李.txt"]
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert f">{share}<" in page
-    assert str(tmp_path) not in page + done.out
+    written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir() if path.is_file()}
+    assert f">{share}<" in written["report.html"]
+    assert written.keys() == {"job.json", "passages.jsonl", "report.csv", "report.html", "texts.csv"}
+    assert not [name for name, content in written.items() if str(tmp_path) in content]
 
 
 def test_a_file_is_not_compared_with_itself(check: Callable[..., Any], tmp_path: Path) -> None:

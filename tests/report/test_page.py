@@ -6,6 +6,8 @@ import html
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import date
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -89,6 +91,12 @@ def test_the_policy_allows_this_script_and_this_style_and_the_page_asks_for_noth
     assert links
     assert {link[1:] for link in links if link[0] == "#"} <= {attrs.get("id") for _, attrs in parsed.tags}
     assert all(link.startswith("#") for link in links)
+
+
+@PAGES
+def test_the_page_has_the_day_on_which_it_was_made(render: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pan_scdg.report.html.date", SimpleNamespace(today=lambda: date(2026, 3, 5)))
+    assert ">5 March 2026" in render()
 
 
 def test_every_text_is_in_the_page_once_and_its_passages_are_marked() -> None:
