@@ -10,8 +10,6 @@ import re
 import resource
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
@@ -20,6 +18,7 @@ from pan_scdg.errors import UserError, get_first_line, need_packages
 from pan_scdg.pan.docx import show_visible_text
 from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.odt import convert_odt
+from pan_scdg.pan.pdf import PASSWORD, convert_pdf
 from pan_scdg.pan.untrusted import open_regular, read_any_encoding
 
 PLAIN = (".txt", ".md")
@@ -40,13 +39,6 @@ UNPACKED_BYTES = 256 << 20
 MAX_CHARACTERS = 8 << 20
 TIMEOUT_SECONDS, CPU_SECONDS, MEMORY_BYTES = 180, 60, 2 << 30
 """Limits of a conversion."""
-_DIGITS = re.compile(r"\d+")
-MIN_RUNNING_SHARE = 0.5
-"""Least share of the pages of a PDF that have a running header or footer."""
-MIN_LINE_WORDS, MAX_SHORT_WORDS = 12, 0.7
-"""Words of a line in which letters may stand apart, and the largest share of one or two letters in other lines."""
-APART = "letters stand apart in this PDF: its words may not have been read"
-PASSWORD = "is protected by a password"
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.pan.documents import main; main(sys.argv[1])"
 
 
@@ -136,7 +128,7 @@ def convert_file(path: Path) -> dict[str, Any]:
     warnings: list[str] = []
     match path.suffix.lower():
         case ".pdf":
-            text, warnings = _convert_pdf(path)
+            text, warnings = convert_pdf(path)
         case ".docx":
             text, warnings = _convert_docx(path)
         case _:
@@ -156,57 +148,6 @@ def _convert_docx(path: Path) -> tuple[str, list[str]]:
     file, warnings = show_visible_text(path)
     html = mammoth.convert_to_html(file, convert_image=mammoth.images.img_element(lambda _: {})).value
     return extract_html(html), warnings
-
-
-def _convert_pdf(path: Path) -> tuple[str, list[str]]:
-    """Return the text of all pages and of filled fields, and warnings about what could not be read."""
-    from pypdf import PdfReader
-    from pypdf.errors import DependencyError
-
-    reader = PdfReader(path)
-    try:
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise UserError(PASSWORD, "save it without a password")
-        pages = drop_running_lines([_extract_page(page) for page in reader.pages])
-        fields = [str(value).strip() for value in (reader.get_form_text_fields() or {}).values() if value]
-    except DependencyError as e:
-        raise UserError("is encrypted", "save it without encryption") from e
-    empty = [number for number, page in enumerate(pages, 1) if not page]
-    if len(empty) == len(pages) and not fields:
-        raise UserError("This PDF is a scan", "run OCR first")
-    warnings = [f"{len(empty)} of {len(pages)} pages have no text, page {n} first: a picture or a scan" for n in empty]
-    text = "\n\n".join(part for part in (*pages, *fields) if part)
-    return text, warnings[:1] + ([APART] if _has_letters_apart(text) else [])
-
-
-def _extract_page(page: Any) -> str:
-    """Return the text of a page; where letters stand apart, by their places on the page."""
-    text = str(page.extract_text()).strip()
-    if _has_letters_apart(text):
-        placed = re.sub(r"[ \t]+", " ", str(page.extract_text(extraction_mode="layout"))).strip()
-        return text if _has_letters_apart(placed) else placed
-    return text
-
-
-def _has_letters_apart(text: str) -> bool:
-    """Return True if most words of a line are one or two letters."""
-    lines = (line.split() for line in text.split("\n"))
-    return any(
-        len(words) >= MIN_LINE_WORDS and sum(len(word) <= 2 for word in words) > MAX_SHORT_WORDS * len(words)
-        for words in lines
-    )
-
-
-def drop_running_lines(pages: Sequence[str]) -> list[str]:
-    """Return pages without first and last lines that most pages have, whatever the numbers in them."""
-    lines = [page.split("\n") for page in pages]
-    for place in (0, -1):
-        names = Counter(_DIGITS.sub("#", page[place]).strip() for page in lines if len(page) > 1)
-        running = {name for name, count in names.items() if count >= max(2, MIN_RUNNING_SHARE * len(pages))}
-        for page in lines:
-            if len(page) > 1 and _DIGITS.sub("#", page[place]).strip() in running:
-                del page[place]
-    return ["\n".join(page).strip() for page in lines]
 
 
 def _check_archive(path: Path) -> None:

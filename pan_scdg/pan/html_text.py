@@ -131,8 +131,10 @@ def close_gaps(text: str) -> str:
     for number, line in enumerate(lines):
         words = line.replace(GAP, "").split()
         is_long = sum(map(len, words)) > MAX_MEAN_WORD * len(words)
-        are_spaces = is_long or 4 * (len(words) - 1) < line.count(GAP)
-        lines[number] = line.replace(GAP, " " if are_spaces else "")
+        if words and (is_long or 4 * (len(words) - 1) < line.count(GAP)):
+            lines[number] = line.replace(GAP, " ")
+        else:
+            lines[number] = re.sub(f" (?:{GAP} )+", " ", line).replace(GAP, "")
     return "\n".join(lines) if lines else text
 
 

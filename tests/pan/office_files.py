@@ -75,18 +75,35 @@ def make_odt(body: str = ODT_BODY, manifest: str = "", styles: str = "", parts: 
 
 def make_pdf(pages: Sequence[Sequence[tuple[int, int, str]]]) -> bytes:
     """A PDF of pages that have lines of text at places in points."""
+    return build_pdf(["\n".join(f"BT /F1 11 Tf {x} {y} Td ({text}) Tj ET" for x, y, text in lines) for lines in pages])
+
+
+HELVETICA = "/Type /Font /Subtype /Type1 /BaseFont /Helvetica"
+
+
+def build_pdf(
+    contents: Sequence[str],
+    font: str = HELVETICA,
+    page: str = "",
+    resources: str = "",
+    catalog: str = "",
+    others: Sequence[str] = (),
+) -> bytes:
+    """A PDF of pages that have this content, with entries of its dictionaries, and other objects from number 4 on."""
+    first = 4 + len(others)
+    numbers = range(first, first + 2 * len(contents), 2)
     objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Count {len(pages)} /Kids [{' '.join(f'{4 + 2 * i} 0 R' for i in range(len(pages)))}] >>",
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        f"<< /Type /Catalog /Pages 2 0 R {catalog} >>",
+        f"<< /Type /Pages /Count {len(contents)} /Kids [{' '.join(f'{number} 0 R' for number in numbers)}] >>",
+        f"<< {font} >>",
+        *others,
     ]
-    for i, lines in enumerate(pages):
-        content = "\n".join(f"BT /F1 11 Tf {x} {y} Td ({text}) Tj ET" for x, y, text in lines)
+    for number, content in zip(numbers, contents, strict=True):
         objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {5 + 2 * i} 0 R "
-            "/Resources << /Font << /F1 3 0 R >> >> >>"
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {number + 1} 0 R "
+            f"/Resources << /Font << /F1 3 0 R >> {resources} >> {page} >>"
         )
-        objects.append(f"<< /Length {len(content)} >>\nstream\n{content}\nendstream")
+        objects.append(make_stream(content))
     data, places = b"%PDF-1.4\n", []
     for number, item in enumerate(objects, 1):
         places.append(len(data))
@@ -96,6 +113,10 @@ def make_pdf(pages: Sequence[Sequence[tuple[int, int, str]]]) -> bytes:
         f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\n"
     )
     return data + f"{end}startxref\n{len(data)}\n%%EOF\n".encode()
+
+
+def make_stream(content: str) -> str:
+    return f"<< /Length {len(content.encode())} >>\nstream\n{content}\nendstream"
 
 
 COLUMNS = [

@@ -1,0 +1,134 @@
+"""The text of PDFs: what a reader sees, in the order of reading; what cannot be read is told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pypdf", reason="the extra documents is not installed")
+from pan_scdg.errors import UserError
+from pan_scdg.pan.documents import convert_file
+from pan_scdg.pan.html_text import HIDDEN, NOT_READ
+from pan_scdg.pan.pdf import COMMENT_NOT_READ, NO_MAP, drop_running_lines, join_pages, order_pieces
+from tests.pan.office_files import HELVETICA, build_pdf, make_stream
+
+WORDS = "The tide turned before noon and nobody in the harbour said a word about it"
+PICTURE = "q 595 0 0 842 0 0 cm BI /W 1 /H 1 /BPC 8 /CS /G ID a EI Q"
+HEBREW = dict(zip("abcdefghij", "אבגדהוזחטי", strict=True))
+
+
+def write(*operators: str) -> str:
+    return f"BT /F1 12 Tf 60 700 Td {' '.join(operators)} ET"
+
+
+def map_letters(letters: dict[str, str]) -> dict[str, Any]:
+    """A font that says of its letters that they are others."""
+    pairs = " ".join(f"<{ord(a):02X}> <{b.encode('utf-16-be').hex()}>" for a, b in letters.items())
+    head = "begincmap 1 begincodespacerange <00> <FF> endcodespacerange"
+    stream = make_stream(f"{head} {len(letters)} beginbfchar {pairs} endbfchar endcmap")
+    return {"font": f"{HELVETICA} /ToUnicode 4 0 R", "others": [stream]}
+
+
+def convert(folder: Path, content: str, **entries: Any) -> tuple[str, list[str]]:
+    (folder / "a.pdf").write_bytes(build_pdf([content], **entries))
+    answer = convert_file(folder / "a.pdf")
+    return answer["text"], answer["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (write("(One) Tj 1 g 30 0 Td (hidden) Tj 0 g 60 0 Td (two) Tj"), "One two"),
+        (write("(re) Tj 1 g 11 0 Td (q) Tj 0 g 7 0 Td (ad the tide) Tj"), "read the tide"),
+        (write("(salt) Tj 1 g 20 0 Td (x) Tj 0 g 6 0 Td (and) Tj"), "salt and"),
+        (write("(seen) Tj /F1 1 Tf 0 -20 Td (hidden) Tj"), "seen"),
+        (write("(seen) Tj 900 0 Td (hidden) Tj"), "seen"),
+        (write("(seen) Tj 3 Tr 0 -20 Td (hidden) Tj"), "seen"),
+        (write("(seen) Tj 0 0 0 0 k 0 -20 Td (hidden) Tj"), "seen"),
+        (write("(seen) Tj /C cs 1 1 1 scn 0 -20 Td [(hid) 5 (den)] TJ"), "seen"),
+        (write("14 TL (seen) Tj 1 g (hidden) '"), "seen"),
+        ("0 g 0 690 595 40 re f " + write("(hidden) Tj 0 -90 Td (seen) Tj"), "seen"),
+        ("q /G gs " + write("(hidden) Tj") + " Q " + write("0 -90 Td (seen) Tj"), "seen"),
+    ],
+)  # fmt: skip
+def test_what_no_reader_sees_is_left_out_with_a_warning(content: str, text: str, tmp_path: Path) -> None:
+    assert convert(tmp_path, content, resources="/ExtGState << /G << /ca 0 >> >>") == (text, [HIDDEN])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "0 0 0.5 rg 0 690 595 40 re f 1 g " + write("(seen) Tj"),
+        f"{PICTURE} 1 g {write('(seen) Tj')}",
+        f"{PICTURE} {write('3 Tr (seen) Tj')}",  # a scan whose text was recognised
+        "q 1 g Q " + write("(seen) Tj 1 g ( ) Tj"),
+    ],
+)
+def test_what_a_reader_sees_is_kept(content: str, tmp_path: Path) -> None:
+    assert convert(tmp_path, content) == ("seen", [])
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (write("(.jih gfed cba) Tj"), "אבג דהוז חטי."),
+        (write("(jih) Tj 40 0 Td (gfed) Tj 40 0 Td (cba) Tj"), "אבג דהוז חטי"),
+        (write("200 0 Td (cba) Tj -40 0 Td (gfed) Tj -40 0 Td (jih) Tj"), "אבג דהוז חטי"),
+        (write("(jih 1912 gfed) Tj 0 -20 Td (jih KLM NOP cba) Tj"), "דהוז 1912 חטי\nאבג KLM NOP חטי"),
+    ],
+)
+def test_words_from_right_to_left_are_in_the_order_of_reading(content: str, text: str, tmp_path: Path) -> None:
+    assert convert(tmp_path, content, **map_letters(HEBREW)) == (text, [])
+
+
+def test_pieces_from_left_to_right_keep_their_order() -> None:
+    assert order_pieces(["חטי", " ", "KLM ", "12", ": ", "אבג"]) == "אבג: KLM 12 חטי"
+
+
+@pytest.mark.parametrize("shift", [3, 7])
+def test_letters_that_are_not_those_on_the_page_are_told(shift: int, tmp_path: Path) -> None:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    fonts = (dict(zip(letters, letters[shift:] + letters, strict=False)), {c: chr(0xE000 + ord(c)) for c in letters})
+    for font in map(map_letters, fonts):
+        with pytest.raises(UserError, match=r"^The letters of this PDF cannot be read; run OCR first"):
+            convert(tmp_path, write(f"({WORDS}) Tj"), **font)
+    font_of_glyphs = "/Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /DescendantFonts [4 0 R]"
+    glyphs = ["<< /Type /Font /Subtype /CIDFontType2 /BaseFont /X /DW 500 >>"]
+    assert convert(tmp_path, write("<00290030> Tj"), font=font_of_glyphs, others=glyphs) == (")0", [NO_MAP])
+
+
+@pytest.mark.parametrize(
+    ("entries", "text", "warnings"),
+    [
+        ({"catalog": "/AcroForm << /Fields [4 0 R] >>", "others": ["<< /FT /Tx /T (a) /V (typed) >>"]}, "typed", []),
+        ({"catalog": "/AcroForm << /Fields [4 0 R] >>", "others": ["<< /FT /Ch /T (a) /V (chosen) >>"]}, "chosen", []),
+        ({"page": "/Annots [<< /Subtype /FreeText /Contents (typed) >>]"}, "typed", []),
+        ({"page": f"/Annots [<< /Subtype /Text /Contents ({'word ' * 20}) >>]"}, "", [COMMENT_NOT_READ]),
+        ({"catalog": "/AcroForm << /Fields [] /XFA [] >>"}, "", [NOT_READ]),
+        ({"catalog": "/Names << /EmbeddedFiles << /Names [(a) 4 0 R] >> >>",
+          "others": ["<< /Type /Filespec /F (a) /UF (a) /EF << /F 5 0 R >> >>", make_stream("x")]}, "", [NOT_READ]),
+    ],
+)  # fmt: skip
+def test_what_was_typed_is_read_and_what_is_not_read_is_told(
+    entries: dict[str, Any], text: str, warnings: list[str], tmp_path: Path
+) -> None:
+    expected = "\n\n".join(filter(None, ["One.", text]))
+    assert convert(tmp_path, write("(One.) Tj"), **entries) == (expected, warnings)
+
+
+def test_running_headers_and_footers_are_no_text() -> None:
+    pages = ["Essay\nThe tide turned.\nPage 1 of 3", "Essay\nNobody spoke.\nPage 2 of 3", "Essay\nOne line\nOwn end"]
+    assert drop_running_lines(pages) == ["The tide turned.", "Nobody spoke.", "One line\nOwn end"]
+    assert drop_running_lines(["Essay", "Essay"]) == ["Essay", "Essay"], "a page has more than that"
+    assert drop_running_lines(["A\nb\nc", "A\nd\ne"]) == ["b\nc", "d\ne"]
+    assert drop_running_lines([f"Course  7\nName\n{i}\nown {c}" for i, c in enumerate("abc")]) == [
+        f"own {c}" for c in "abc"
+    ]
+    odd, even = "Essay\nx{}", "Author\nx{}"
+    assert drop_running_lines([odd.format("a"), even.format("b"), odd.format("c"), even.format("d"), odd.format("e")])[
+        ::2
+    ] == ["xa", "xc", "xe"]
+
+
+def test_a_sentence_goes_on_over_a_page() -> None:
+    assert join_pages(["One two", "three.", "", "Four,", "Five"]) == "One two\nthree.\n\nFour,\nFive"
