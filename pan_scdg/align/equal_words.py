@@ -1,19 +1,20 @@
 """Find the equal words of two passages, which a report marks: a reworded passage keeps names, numbers and terms."""
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 import numpy as np
 
 from pan_scdg.align.seeds import find_runs
-from pan_scdg.align.units import Integers, Words, read_words, stem_word
+from pan_scdg.align.units import Integers, Words, normalise_word, read_words, stem_word
 
 MIN_RUN_WORDS = 4
-"""Equal words in a row that are marked as one stretch, whatever words they are."""
+"""Equal words in a row that are marked as one stretch if one of them has content."""
 MIN_WORD_LENGTH = 2
 """Characters of a single word that is marked, unless it is a number."""
-_FUNCTION_WORDS = """
+FUNCTION_WORDS = """
 a about above after again against all almost also although always am among amongst an and another any are around as at
-away back be because been before being below besides between both but by can cannot could did do does doing done down
+away be because been before being below besides between both but by can cannot could did do does doing done down
 during each either else enough even ever every few for from further get gets got had has have having he her here hers
 herself him himself his how however if in into is it its itself just less made make makes making many may me might
 more most much must my myself near neither never no none nor not now of off often on once one only onto or other
@@ -21,9 +22,21 @@ others our ours out over own per perhaps quite rather said same say says shall s
 take taken takes than that the their theirs them themselves then there therefore these they thing things this those
 though through thus to too took toward towards under until up upon us very was way ways we well were what whatever
 when where whereas whether which while who whom whose why will with within without would yet you your yours
+
+aber alle als auch auf aus bei beim bis da damit dann das dass dem den denn der des die diese diesem diesen dieser
+dieses doch du durch ein eine einem einen einer eines er es für haben hat hatte hatten ich ihm ihn ihnen ihr ihre
+ihrem ihren ihrer im ist ja jede jeder jedoch kann kein keine können mehr mit muss nach nicht noch nur ob oder ohne
+schon sehr sein seine seinem seinen seiner sich sie sind soll über um und uns unter vom von vor waren weil wenn wer
+werden wie wieder wir wird wo wurde wurden zu zum zur zwischen
+
+au aux avec ce ces cette comme dans de du elle elles en est et était été être il ils je la le les leur leurs lui mais
+même ne nos notre nous ont ou où par pas plus pour qu que qui sa sans se ses si sont sur tous tout très un une vous
+
+al aunque como con cual cuando del desde donde el ella ellas ellos entre eran esa ese eso esta estaba están estas este
+esto estos fue fueron había han hasta hay las lo los más mi muy otra otras otro otros para pero por porque sido sobre
+su sus también tan tiene todo todos una uno unos ya
 """
-FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-"""Words of any English text, which are marked in runs only."""
+"""Words of any English, German, French or Spanish text, without a few that have content in another, such as "war"."""
 
 Stretches = list[tuple[int, int]]
 
@@ -47,14 +60,21 @@ def _list_stems(text: Words) -> set[str]:
 
 
 def _has_content(form: str) -> bool:
-    return form.isdigit() or (len(form) >= MIN_WORD_LENGTH and form not in FUNCTION_WORDS)
+    return form.isdigit() or (len(form) >= MIN_WORD_LENGTH and form not in _fold_function_words())
+
+
+@cache
+def _fold_function_words() -> frozenset[str]:
+    return frozenset(map(normalise_word, FUNCTION_WORDS.split()))
 
 
 def _mark(text: Words, common: set[str], runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the stretches of words in runs and of those with common stems."""
-    marked = np.array([_has_content(form) and stem_word(form) in common for form in text.forms], bool)
+    has_content = np.array([_has_content(form) for form in text.forms], bool)
+    marked = has_content & np.array([stem_word(form) in common for form in text.forms], bool)
     for start, end in runs:
-        marked[slice(*np.searchsorted(text.words[:, 0], (start, end)))] = True
+        words = slice(*np.searchsorted(text.words[:, 0], (start, end)))
+        marked[words] |= has_content[words].any()
     edges: Integers = np.flatnonzero(np.diff(marked, prepend=False, append=False)).reshape(-1, 2)
     for begin, end in edges.tolist():
         yield int(text.words[begin, 0]), int(text.words[end - 1, 1])

@@ -244,12 +244,14 @@ def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
     chosen: list[Row] = []
     shown: set[TextView] = set()
     for row in rows:
+        if len(chosen) == MAX_DETAILS:
+            break
         texts = {row.left, row.right} - shown
         size = DETAIL_BYTES + sum(text.measure() for text in texts)
         size += sum(measure_passage(passage, row.left, row.right) for passage in row.pair.passages)
         if size <= space:
             size += EQUAL_BYTES * sum(len(side) for passage in row.equal for side in passage)
-        if size <= space and len(chosen) < MAX_DETAILS:
+        if size <= space:
             chosen.append(row)
             shown |= texts
             space -= size

@@ -25,11 +25,12 @@ from pan_scdg.align.equal_words import find_equal_words
         ("and sold goats on the quay at noon", "She sold goats on the quay", *[["sold goats on the quay"]] * 2),
         ("Collecting the tolls", "A toll was collected", ["Collecting", "tolls"], ["toll", "collected"]),
         ("The Bоard of Tra\u00adde", "TRADE AND BOARD", ["Bоard", "Tra\u00adde"], ["TRADE", "BOARD"]),
-        ("It was not there, and he was with her", "With him it was, and she was not there", [], []),
+        ("It was not there, and he was with her", "With her it was not there", [], []),
+        ("Er hat die Brücke über den Fluß nie gesehen", "Über die Brücke", ["Brücke"], ["Brücke"]),
         ("Nothing in common", "", [], []),
         ("7 of 12", "12 or 7", ["7", "12"], ["12", "7"]),
     ],
-    ids=["names", "three-words", "run", "stems", "folded", "function-words", "empty", "numbers"],
+    ids=["names", "three-words", "run", "stems", "folded", "function-words", "German", "empty", "numbers"],
 )
 def test_equal_words(target: str, source: str, marked: list[str], marked_source: list[str]) -> None:
     stretches = find_equal_words(target, source)
