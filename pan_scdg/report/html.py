@@ -41,7 +41,7 @@ BEGINNING = """<!doctype html>
 """The first lines of every page."""
 SHARED_SCRIPTS = ("base.js", "pane.js", "gains.js", "reader.js", "route.js")
 """The scripts of this page and of that of source retrieval; classes come before those that extend them."""
-PAIR_SCRIPTS = (*SHARED_SCRIPTS, "state.js", "names.js", "overview.js", "pair.js", "save.js", "start.js")
+PAIR_SCRIPTS = (*SHARED_SCRIPTS, "state.js", "names.js", "overview.js", "pair.js", "sheets.js", "save.js", "start.js")
 
 
 def save_page(page: str, path: Path) -> None:

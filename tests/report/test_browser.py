@@ -397,19 +397,33 @@ def test_print_has_the_passages_in_aligned_rows(page: "Page", example_file: Path
     assert pages[1] > pages[0]
 
 
-def test_what_the_overview_does_not_list_is_not_printed(page: "Page", tmp_path: Path) -> None:
+def test_each_text_that_the_overview_shows_has_a_sheet_on_paper(page: "Page", tmp_path: Path) -> None:
     report = make_small_report()
-    second = replace(
-        report.pairs[0], suspicious="carl.txt", passages=(Evidence(Passage(0, 20, 0, 20), 0.9, 0.9),), gains=None
-    )
-    open_page(page, save_report(replace(report, pairs=(report.pairs[0], second)), tmp_path / "report.html"))
-    page.get_by_label("Find").fill("carl")
+    second = replace(report.pairs[0], suspicious="carl.txt", passages=(Evidence(Passage(0, 20, 0, 20), 0.9, 0.9),))
+    pairs = (report.pairs[0], replace(second, gains=None))
+    open_page(page, save_report(replace(report, pairs=pairs), tmp_path / "report.html"))
     page.emulate_media(media="print")
-    assert page.locator(".pair:visible").evaluate_all("pairs => pairs.map((pair) => pair.id)") == ["pair-2"]
-    page.emulate_media(media="screen")
-    page.get_by_label("Find").fill("")
-    page.emulate_media(media="print")
-    assert page.locator(".pair:visible").count() == 2
+
+    def read_sheets() -> dict[str, str]:
+        """Return the text of each sheet by its name."""
+        page.evaluate("dispatchEvent(new Event('afterprint')), dispatchEvent(new Event('beforeprint'))")
+        sheets = page.locator(".sheet:visible").all()
+        return {s.locator("h2").text_content() or "": s.locator(".text").text_content() or "" for s in sheets}
+
+    assert read_sheets() == {f"anna {HOSTILE}.txt": LEFT, "carl.txt": "Another text. " * 9}
+    anna = page.locator(".sheet").first
+    labels = anna.locator(".text mark[data-label]").evaluate_all("marks => marks.map((m) => m.dataset.label)")
+    assert labels == ["1", "2", "3"]
+    assert anna.locator(".rows .about").nth(2).inner_text().startswith("3\tben.txt: ")
+    assert "64, share" in anna.locator(".sources").inner_text()
+    page.get_by_label("quotations").evaluate("box => box.click()")
+    read_sheets()
+    assert anna.locator(".text mark[data-label]").count() == anna.locator(".rows .about").count() == 2
+    page.evaluate("document.querySelector('.review select').value = 'dismissed'")
+    page.locator(".review select").first.dispatch_event("change")
+    assert list(read_sheets()) == ["carl.txt"]
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator(".sheet").count() == 0
 
 
 def test_a_large_matrix_is_not_cut_off_on_paper(page: "Page", tmp_path: Path) -> None:

@@ -69,10 +69,7 @@ function filterRows() {
     (!name || findAll("bdi", row).some((element) => element.textContent.toLocaleLowerCase().includes(name))) &&
     (!decisions.length || decisions.includes(row.dataset.decision)) &&
     (!form.review.value || numbers.some((number) => (state.reviews[number] || "none") === form.review.value));
-  for (const row of listRows()) {
-    row.hidden = !matches(row, [row.dataset.number]);
-    find(`#pair-${row.dataset.number}`)?.classList.toggle("unlisted", row.hidden); // not printed either
-  }
+  for (const row of listRows()) row.hidden = !matches(row, [row.dataset.number]);
   for (const text of listTexts()) text.hidden = !matches(text, listSigns(text).map(({ number }) => number));
   const count = (rows, things) => `${rows.filter((row) => !row.hidden).length} of ${rows.length} ${things}`;
   find("#shown").textContent = `${count(listTexts(), "texts")}, ${count(listRows(), "pairs")}`;
@@ -83,6 +80,11 @@ function filterRows() {
 function measureShare(row) {
   const signs = row.dataset.pairs === undefined
     ? [{ row, side: 0 }] : listSigns(row).filter(({ number }) => state.reviews[number] !== "dismissed");
+  return measureSigns(signs, row.dataset.length);
+}
+
+/** The share of a text of this length in the passages of pairs that count and are not left out. */
+function measureSigns(signs, length) {
   const kept = signs.flatMap(({ row, side }) =>
     listPassages(row).filter((passage) => !passage.excluded).flatMap((passage) => passage.places[side]));
   let covered = 0, last = 0;
@@ -90,8 +92,10 @@ function measureShare(row) {
     covered += Math.max(0, end - Math.max(begin, last));
     last = Math.max(last, end);
   }
-  return covered / Math.max(1, row.dataset.length);
+  return covered / Math.max(1, length);
 }
+
+const formatShare = (share) => `${Math.floor(100 * share + 0.5)} %`;
 
 /** Recount passages and shares after a change of filters or marks; scores and decisions stay as they are. */
 function recount() {
@@ -104,7 +108,7 @@ function recount() {
     find(".passages", row).textContent = kept.length;
   }
   for (const row of [...listRows(), ...listTexts()])
-    find(".share", row).textContent = `${Math.floor(100 * measureShare(row) + 0.5)} %`;
+    find(".share", row).textContent = formatShare(measureShare(row));
   const note = find("#left-out");
   note.hidden = !left;
   note.textContent = `${left} of ${all} passages are left out as you chose. Scores and decisions do not change.`;

@@ -6,8 +6,10 @@ class Pane {
    * @param {number} number - of the text.
    * @param {number[][]} passages - begin and end of each passage in this text, in UTF-16 units.
    * @param {number[][]} equal - the same of the stretches of equal words of each passage, one after the other.
+   * @param {Reader|Sheet} reader - names and styles the passages.
    */
-  constructor(element, number, passages, equal) {
+  constructor(element, number, passages, equal, reader = opened) {
+    this.reader = reader;
     this.element = element;
     this.passages = passages;
     this.equal = equal;
@@ -32,7 +34,7 @@ class Pane {
 
   /** Fill every block with its text and the marks of the passages that are not left out. */
   mark(excluded) {
-    this.cuts = cutPassages(this.passages, excluded, this.out);
+    this.cuts = cutPassages(this.passages, excluded, this.out, this.reader.uncounted);
     this.firsts = new Map(); // the first cut of each passage
     for (const cut of this.cuts) for (const n of cut.numbers) if (!this.firsts.has(n)) this.firsts.set(n, cut.begin);
     const kept = this.equal.filter((_, i) => !excluded.has(i + 1)).flatMap(pairUp);
@@ -76,16 +78,16 @@ class Pane {
     const [number] = cut.numbers;
     if (!number) return makeOut(cut.reason, content);
     const mark = document.createElement("mark"), link = document.createElement("a");
-    mark.className = opened.findStyle(number);
+    mark.className = this.reader.findStyle(number);
     mark.dataset.numbers = cut.numbers.join(" ");
-    link.href = `#${opened.section.id}-${number}`;
+    link.href = `#${this.reader.id}-${number}`;
     link.dataset.number = number;
     link.draggable = false;
     link.append(...content);
     mark.append(link);
     mark.classList.toggle("chosen", cut.numbers.includes(this.chosen));
     const starting = cut.numbers.filter((n) => this.firsts.get(n) === begin);
-    const labels = new Set(starting.map((n) => opened.findLabel(n)));
+    const labels = new Set(starting.map((n) => this.reader.findLabel(n)));
     if (labels.size) mark.dataset.label = [...labels].join(" ");
     else link.tabIndex = -1; // one stop of the Tab key a passage
     return mark;
@@ -153,7 +155,7 @@ function makeOut(reason, content) {
 }
 
 /** Cut passages and what does not count into stretches without overlap, each with the numbers of its passages. */
-function cutPassages(passages, excluded, out) {
+function cutPassages(passages, excluded, out, uncounted) {
   const shown = passages.map(([begin, end], i) => ({ begin, end, number: i + 1 }));
   const kept = shown.filter(({ begin, end, number }) => begin < end && !excluded.has(number));
   const places = [...new Set([...kept, ...out].flatMap(({ begin, end }) => [begin, end]))].sort((a, b) => a - b);
@@ -161,8 +163,8 @@ function cutPassages(passages, excluded, out) {
   for (let i = 0; i + 1 < places.length; i++) {
     const isHere = ({ begin, end }) => begin <= places[i] && end > places[i];
     const left = out.find(isHere);
-    const here = kept.filter(isHere).map((p) => p.number).filter((n) => !left || opened.uncounted.has(n));
-    const numbers = here.sort((a, b) => opened.uncounted.has(a) - opened.uncounted.has(b));
+    const here = kept.filter(isHere).map((p) => p.number).filter((n) => !left || uncounted.has(n));
+    const numbers = here.sort((a, b) => uncounted.has(a) - uncounted.has(b));
     if (numbers.length || left) cuts.push({ begin: places[i], end: places[i + 1], numbers, reason: left?.reason });
   }
   return cuts;

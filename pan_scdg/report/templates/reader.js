@@ -6,6 +6,7 @@ class Reader {
   /** @param {Element} section - has the passages as rows and, if there are any, as data. */
   constructor(section) {
     this.section = section;
+    this.id = section.id;
     this.data = JSON.parse(find("script.data", section)?.textContent ?? '{"texts":[],"passages":[]}');
     this.chosen = 0;
     this.excluded = new Set();

@@ -18,7 +18,7 @@ function serialisePage() {
   for (const element of findAll(".result label, .tooltip", copy)) element.remove();
   for (const button of findAll(".list thead [role=button]", copy)) button.replaceWith(...button.childNodes);
   for (const header of findAll("[aria-sort]", copy)) header.removeAttribute("aria-sort");
-  const changed = ["open", "chosen", "excluded", "unlisted"];
+  const changed = ["open", "chosen", "excluded"];
   for (const element of findAll(changed.map((name) => `.${name}`).join(), copy)) element.classList.remove(...changed);
   for (const body of findAll(".list tbody", copy)) {
     const rank = (row) => row.dataset.rank ?? row.dataset.number;

@@ -26,6 +26,8 @@ addEventListener("DOMContentLoaded", () => {
   });
   find("#save").addEventListener("click", savePage);
   find("#print").addEventListener("click", () => print());
+  addEventListener("beforeprint", makeSheets);
+  addEventListener("afterprint", removeSheets);
   find("#help-button").addEventListener("click", () => find("#help").showModal());
   addEventListener("beforeunload", (event) => unsaved && event.preventDefault());
   startReading(listRows().length);
