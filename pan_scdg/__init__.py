@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pan_scdg.bundled import find_example
     from pan_scdg.errors import UserError
     from pan_scdg.profile import Profile, load_profile
-    from pan_scdg.records import Passage
+    from pan_scdg.report.records import Report, ReportPair
     from pan_scdg.retrieval.ranking import Ranked
     from pan_scdg.scorer import PairResult, Scorer, Token
 
@@ -23,9 +23,10 @@ __version__ = "0.1.0"
 _MODULES = {
     "Evidence": "pan_scdg.align.passages",
     "PairResult": "pan_scdg.scorer",
-    "Passage": "pan_scdg.records",
     "Profile": "pan_scdg.profile",
     "Ranked": "pan_scdg.retrieval.ranking",
+    "Report": "pan_scdg.report.records",
+    "ReportPair": "pan_scdg.report.records",
     "Scorer": "pan_scdg.scorer",
     "Token": "pan_scdg.scorer",
     "UserError": "pan_scdg.errors",
@@ -35,9 +36,10 @@ _MODULES = {
 __all__ = [
     "Evidence",
     "PairResult",
-    "Passage",
     "Profile",
     "Ranked",
+    "Report",
+    "ReportPair",
     "Scorer",
     "Token",
     "UserError",

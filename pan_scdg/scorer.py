@@ -11,7 +11,9 @@ import numpy as np
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.check import check_in_memory
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
+from pan_scdg.jobs.material import Inputs
 from pan_scdg.jobs.pairs import LEFT_OUT
 from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.jobs.worker import PairWorker, PassageTask
@@ -39,8 +41,8 @@ class Token(NamedTuple):
 
     token_id: int
     text: str
-    start: int
-    """Offset in characters of the target; ``start == end`` if the token has no characters of its own."""
+    begin: int
+    """First character in the target; ``begin == end`` if the token has no characters of its own."""
     end: int
     unconditional: float
     conditional: float
@@ -78,7 +80,7 @@ class PairResult:
         """
         gains = None
         if self.tokens:
-            spans = tuple((token.start, token.end) for token in self.tokens)
+            spans = tuple((token.begin, token.end) for token in self.tokens)
             gains = TokenGains(spans, tuple(token.gain for token in self.tokens))
         return make_pair_report(self.record, names, self.texts, self.passages or (), gains, self.facts)
 
@@ -144,7 +146,7 @@ class Scorer:
     def close(self) -> None:
         """Free the models; the scorer cannot be used afterwards."""
         self._closed = True
-        for name in ("_worker", "_model", "_gains", "_rule", "_match_encoder"):
+        for name in ("_worker", "_job", "_model", "_gains", "_rule", "_match_encoder"):
             vars(self).pop(name, None)
 
     def score(self, target: str, source: str) -> PairResult:
@@ -214,6 +216,40 @@ class Scorer:
             texts[doc_id] = text
         return [Ranked(*pair) for pair in rank_texts(query, texts, self.profile, self._model, self._match_encoder)]
 
+    def check(
+        self,
+        suspicious: str | Path,
+        sources: str | Path | None = None,
+        *,
+        among: bool = False,
+        old: str | Path | None = None,
+        template: str | Path | None = None,
+        author_folders: bool = False,
+    ) -> Report:
+        """Compare folders, zip files or single files as the command ``check`` does, and write nothing.
+
+        Args:
+            suspicious: the texts that may contain reuse.
+            sources: the texts that they may come from.
+            among: the suspicious texts are compared with each other, too.
+            old: texts of former years, which are not compared with each other.
+            template: a text that all authors received.
+            author_folders: the first folder of a text is its author, whose texts are not compared with each other.
+
+        Returns:
+            What the page shows: ``pairs``, best first, with their decisions and passages; ``to_html()`` makes the page.
+
+        Raises:
+            UserError: there is nothing to compare, or a text or a model is not usable.
+        """
+        self._check_open()
+        require_threshold(self.profile)
+        if not among and sources is None and old is None:
+            raise UserError("nothing to compare with", "give sources, among=True or old")
+        paths = [None if path is None else Path(path) for path in (sources, old, template)]
+        inputs = Inputs(Path(suspicious), paths[0], among, paths[1], paths[2], author_folders)
+        return check_in_memory(self._worker, {**self._job, "fingerprint": self._worker.method.fingerprint}, inputs)
+
     @cached_property
     def _worker(self) -> PairWorker:
         return PairWorker(self.profile, self._options, explains=self.profile.gains is not None)
@@ -237,9 +273,14 @@ class Scorer:
     @cached_property
     def _facts(self) -> dict[str, Any]:
         """Return the lines of a report about program, profile and models."""
+        return describe_job(self._job)
+
+    @cached_property
+    def _job(self) -> dict[str, Any]:
+        """Return what a job records about profile and models."""
         profile = self.profile.model_dump(mode="json", exclude_none=True)
         names = {name: model.name for name, model in self._worker.list_models().items()}
-        return describe_job({"profile": profile, "models": self._worker.identify(), "model_names": names})
+        return {"profile": profile, "models": self._worker.identify(), "model_names": names}
 
     @cached_property
     def _model(self) -> ScoringModel:

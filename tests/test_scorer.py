@@ -87,7 +87,7 @@ def test_a_quotation_is_a_passage_that_does_not_count(tiny_folder: Callable[[str
     assert (quoted.decision, copied.decision) == (False, True)
     (passage,) = quoted.passages or ()
     assert (passage.within, passage.counts) == ("quotation", False)
-    assert "The passage is part of a quotation and does not count." in quoted.to_html()
+    assert "It is part of a quotation and does not count." in quoted.to_html()
 
 
 def test_a_result_has_a_page_and_a_view_for_notebooks(scorer: Scorer) -> None:
@@ -151,9 +151,9 @@ def test_gains_add_up_and_tokens_stand_in_the_target(scorer: Scorer) -> None:
     assert [t.gain for t in result.tokens] == result.gains.tolist()
     alone, given = (sum(getattr(t, name) for t in result.tokens) for name in ("unconditional", "conditional"))
     assert result.gains.sum() == pytest.approx(given - alone)
-    covered = "".join(TARGET[t.start : t.end] for t in result.tokens if t.text.isascii())
+    covered = "".join(TARGET[t.begin : t.end] for t in result.tokens if t.text.isascii())
     assert "tide turned" in covered
-    starts = [t.start for t in result.tokens if t.end > t.start]
+    starts = [t.begin for t in result.tokens if t.end > t.begin]
     assert starts == sorted(starts)
     assert result.tokens[-1].end == len(TARGET)
 

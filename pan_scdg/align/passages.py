@@ -105,6 +105,10 @@ class Evidence(NamedTuple):
         """Return the character after the last in the source."""
         return self.passage.source_offset + self.passage.source_length
 
+    def __repr__(self) -> str:
+        """Return the fields by the names that they have in ``passages.jsonl``."""
+        return f"Evidence({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
+
     def to_json(self) -> dict[str, int | float | str | None]:
         """Return the fields of a line of ``passages.jsonl``."""
         places = {"begin": self.begin, "end": self.end, "begin2": self.begin2, "end2": self.end2}

@@ -142,7 +142,7 @@ def format_tokens(result: "PairResult") -> Iterator[str]:
     """
     for position, token in enumerate(result.tokens):
         values = {"unconditional": token.unconditional, "conditional": token.conditional}
-        place = {"begin": token.start, "end": token.end}
+        place = {"begin": token.begin, "end": token.end}
         record = {"position": position, "token_id": token.token_id, "token": token.text, **place}
         numbers = {name: round(value, 6) for name, value in {**values, "gain": token.gain}.items()}
         yield json.dumps({**record, **numbers}, ensure_ascii=True) + "\n"

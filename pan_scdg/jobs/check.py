@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.cluster import Devices, open_workers
+from pan_scdg.jobs.cluster import Devices, Workers, open_workers
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.jobs.material import Indices, Inputs, Material, collect_texts
 from pan_scdg.jobs.options import RunOptions, describe_job
@@ -23,7 +24,7 @@ from pan_scdg.jobs.pairs import (
     read_pair_texts,
     score_pairs,
 )
-from pan_scdg.jobs.result import ScoreFile, open_result
+from pan_scdg.jobs.result import SCORES, ScoreFile, open_result
 from pan_scdg.jobs.worker import PairWorker, PassageTask
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
@@ -102,41 +103,71 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     profile = profile.model_copy(update={"passages": profile.passages or Passages()})
     notices = Notices(options.strict)
     material = collect_texts(options.inputs, notices)
-    count = sum(1 for _ in list_pairs(material))
-    if not count:
-        what = "all texts are of one author" if material.author_folders else "both sides are the same file"
-        raise UserError(what, "give another text to compare it with", options.inputs.suspicious)
-    measures = options.gains and profile.gains is not None
     statistics = None
     if profile.need_decide().method == "bm25":
         statistics = count_statistics(
             compose(text.compared.text or "").text for text in material.texts[material.first_source :]
         )
+    measures = options.gains and profile.gains is not None
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, measures)
-    if count > MAX_PAIRS and not isinstance(worker.method, AlignmentMethod):
-        raise UserError(
-            f"{count} pairs exceed the limit of profile {profile.name}, {MAX_PAIRS}",
-            "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
-        )
     job = _describe_check(profile, options, material, worker)
+    check_count(material, worker)
     lines: list[str] = []
     with open_result(options.output, job, overwrite=options.overwrite) as work:
         if work is not None:
             models = worker.list_models()
             say([describe_models(models.values())] if models else [])
             job["model_names"] = {name: model.name for name, model in models.items()}
-            rule = DecisionRule(profile, job)
-            indices = _choose_pairs(material, worker, rule, count)
             with open_workers(worker, Devices(options.device, options.workers, options.cluster)) as workers:
-                scored = _score(material, indices, worker, rule, workers.map, work.scores)
-                pairs = _describe_pairs(material, scored, workers.map, measures, rule.threshold)
-            report = make_report(material, pairs, rule.threshold, job, notices, count - len(indices))
+                report = compare(material, worker, job, notices, workers.map, work.scores)
             lines = [wording.summarise(report), wording.explain_decisions(report.threshold), wording.CAUTION]
             work.publish(write_files(work.staged, material, report))
     if not lines:
         lines = [f"already complete: {options.output}"]
     table = format_best(*((options.output / name).read_text(ENCODING) for name in (TEXTS_FILE, PAIRS_FILE)))
     return table, [*notices.list_warnings(), *material.excluded, *lines, f"report: {options.output / PAGE}"]
+
+
+def check_in_memory(worker: PairWorker, job: dict[str, Any], inputs: Inputs) -> Report:
+    """Compare texts as `check_texts` does, without a result; ``job`` has the fields that a report and a rule read."""
+    notices = Notices()
+    material = collect_texts(inputs, notices)
+    check_count(material, worker)
+    job = {**job, "template": None if inputs.template is None else inputs.template.name}
+    with TemporaryDirectory() as folder:
+        scores = ScoreFile(Path(folder) / SCORES)
+        report = compare(material, worker, job, notices, Workers[Any, Any](worker).map, scores)
+    return replace(report, table_file="", passages_file="")
+
+
+def check_count(material: Material, worker: PairWorker) -> None:
+    """Raise UserError if there is no pair, or more than the method can score."""
+    count = sum(1 for _ in list_pairs(material))
+    if not count:
+        what = "all texts are of one author" if material.author_folders else "both sides are the same file"
+        raise UserError(what, "give another text to compare it with", material.suspicious[0].compared.path)
+    if count > MAX_PAIRS and not isinstance(worker.method, AlignmentMethod):
+        raise UserError(
+            f"{count} pairs exceed the limit of profile {worker.profile.name}, {MAX_PAIRS}",
+            "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
+        )
+
+
+def compare(
+    material: Material,
+    worker: PairWorker,
+    job: Mapping[str, Any],
+    notices: Notices,
+    compute: Callable[..., Iterator[Any]],
+    scores: ScoreFile,
+) -> Report:
+    """Return the report of all pairs."""
+    rule = DecisionRule(worker.profile, job)
+    pairs = list(list_pairs(material))
+    indices = _choose_pairs(material, worker, rule, pairs)
+    scored = _score(material, indices, worker, rule, compute, scores)
+    described = _describe_pairs(material, scored, compute, worker.explains, rule.threshold)
+    return make_report(material, described, rule.threshold, job, notices, len(pairs) - len(indices))
 
 
 def list_pairs(material: Material) -> Iterator[Indices]:
@@ -166,11 +197,13 @@ def _describe_check(profile: Profile, options: CheckOptions, material: Material,
     )
 
 
-def _choose_pairs(material: Material, worker: PairWorker, rule: DecisionRule, count: int) -> list[Indices]:
+def _choose_pairs(
+    material: Material, worker: PairWorker, rule: DecisionRule, pairs: Sequence[Indices]
+) -> Sequence[Indices]:
     """Return all pairs; of many, those whose score may come near the threshold."""
     method = worker.method
-    if count <= MAX_PAIRS or rule.threshold is None or not isinstance(method, AlignmentMethod):
-        return list(list_pairs(material))
+    if len(pairs) <= MAX_PAIRS or rule.threshold is None or not isinstance(method, AlignmentMethod):
+        return pairs
     first = material.first_source
     with Progress("first stage", len(material.suspicious)) as progress:
 
@@ -182,7 +215,7 @@ def _choose_pairs(material: Material, worker: PairWorker, rule: DecisionRule, co
         sources = (method.encoder.encode(compose(text.compared.text or "").text) for text in material.texts[first:])
         selected = select_pairs(encode_targets(), sources, method.settings, rule.threshold - UNCLEAR_MARGIN)
     chosen = {_sort(material, (i, first + j)) for i, j in selected}
-    return [indices for indices in list_pairs(material) if indices in chosen]
+    return [pair for pair in pairs if pair in chosen]
 
 
 def _score(

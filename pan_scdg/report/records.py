@@ -104,6 +104,12 @@ class Report:
     passages_file: str = ""
     """The same for passages."""
 
+    def to_html(self) -> str:
+        """Return the page, which needs no other file."""
+        from pan_scdg.report.html import render_report
+
+        return render_report(self)
+
 
 def subtract_spans(begin: int, end: int, excluded: Iterable[Excluded]) -> Iterator[tuple[int, int]]:
     """Yield the parts of a stretch outside of others, which are in order and without overlap."""

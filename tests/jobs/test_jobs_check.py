@@ -15,6 +15,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
+from pan_scdg import Scorer, UserError
 from pan_scdg.jobs.check import COHORT_WARNING, ScoredPair, compare_with_cohorts
 from pan_scdg.pan.documents import CONVERTERS
 from pan_scdg.profile import AlignmentSettings
@@ -107,6 +108,22 @@ def test_a_folder_against_a_folder(check: Callable[..., Any], tmp_path: Path) ->
     assert "alice.txt" in page
     assert "<title>25 texts compared with 11 sources</title>" in page
     assert not (tmp_path / "out" / "texts").exists()
+
+
+def test_python_gives_the_pairs_and_passages_of_the_command(check: Callable[..., Any], tmp_path: Path) -> None:
+    texts, sources = pick(tmp_path / "susp", COPY[0], "ben.txt", "liam.txt"), ESSAYS / "sources"
+    check(texts, sources, "--among")
+    with Scorer(tmp_path / "own.toml", device="cpu") as scorer:
+        report = scorer.check(texts, sources, among=True)
+        with pytest.raises(UserError, match="give sources, among=True or old"):
+            scorer.check(texts)
+    rows = [(pair.suspicious, pair.source, pair.decision, f"{pair.score:.6f}") for pair in report.pairs]
+    names = ("suspicious", "source", "decision", "score")
+    assert rows == [tuple(row[name] for name in names) for row in read_rows(tmp_path / "out")]
+    places = [(p.begin, p.end, p.begin2, p.end2) for pair in report.pairs for p in pair.passages]
+    assert places == [tuple(p[n] for n in ("begin", "end", "begin2", "end2")) for p in read_passages(tmp_path / "out")]
+    assert report.suspicious[COPY[0]].text == (texts / COPY[0]).read_text(encoding="utf-8")
+    assert "<title>3 texts compared with each other and 11 sources</title>" in report.to_html()
 
 
 def test_passages_are_places_of_the_texts(check: Callable[..., Any], tmp_path: Path) -> None:
