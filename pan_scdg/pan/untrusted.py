@@ -13,6 +13,7 @@ import sys
 import unicodedata
 import zlib
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -32,6 +33,7 @@ BOMB_FROM_BYTES = 100 * MB
 ID_CHARACTERS = 512
 JSON_VALUES, JSON_DEPTH = 100_000, 64
 
+GZIP = b"\x1f\x8b"
 SAMPLE = 1 << 16
 """Bytes by which a format or an encoding is recognised."""
 ARCHIVES = (
@@ -43,7 +45,7 @@ BEGINNINGS = (
     (b"%PDF-", "a PDF"),
     (b"{\\rtf", "a Rich Text document (RTF)"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Word document of before 2007 (DOC)"),
-    (b"\x1f\x8b", "a gzip file"),
+    (GZIP, "a gzip file"),
 )
 BYTE_ORDER_MARKS = (
     (b"\xff\xfe\0\0", "UTF-32"),
@@ -256,14 +258,14 @@ def _is_wide(data: bytes) -> bool:
 
 
 def stream_lines(path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTES) -> Iterator[tuple[int, str]]:
-    """Yield ``(line number from 1, line without its end)`` of a UTF-8 file, compressed if its name ends in ``.gz``.
+    """Yield ``(line number from 1, line without its end)`` of a UTF-8 file, which may be compressed, whatever its name.
 
     Raises:
         UserError: not readable, not UTF-8, not gzip or cut off, a line longer than ``longest`` bytes, more than
             ``total`` bytes, or a compression bomb (beyond 100 MB: expanded more than 1,000-fold).
     """
     with open_regular(path) as raw:
-        packed = path.name.endswith(".gz")
+        packed = cast(BufferedReader, raw).peek(2).startswith(GZIP)
         # GzipFile is a binary file, which mypy cannot see from its stub
         source = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
         number = size = 0

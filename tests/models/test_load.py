@@ -122,6 +122,15 @@ def test_the_tokenizer_encodes_the_probes_of_the_profile(tiny_folder: Callable[[
         check_probes(tokenizer, {TEXTS[0]: (*ids[TEXTS[0]], 5)}, folder)
 
 
+def test_nothing_is_advised_about_large_vocabularies(copied: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tokenizer = json.loads((copied / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary.update({f"zz{number}qq": number for number in range(len(vocabulary), 110_000)})
+    (copied / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert len(load_tokenizer(copied, FP32)) == 110_000  # type: ignore[arg-type]
+    assert not caplog.records
+
+
 # the vocabulary of bge-m3 itself has pieces such as <s>
 @pytest.mark.parametrize(
     "name", sorted(WRITERS.keys() - {"bge-m3"} - ({"Ministral-3-8B-Base-2512"} if OLD_LIBRARY else set()))

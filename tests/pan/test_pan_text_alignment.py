@@ -1,4 +1,3 @@
-import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -220,11 +219,3 @@ def test_any_pairs_file_is_read_or_refused_in_one_way(write: Write, text: str) -
     assert all(line.isprintable() for line in told.split("\n"))
     assert all(f.path.resolve().is_relative_to(directory.resolve()) for p in pairs for f in p[:2])
     assert bool(told) != bool(pairs)
-
-
-@pytest.mark.parametrize(("listed", "stored"), [("NFC", "NFD"), ("NFD", "NFC")])
-def test_a_name_in_another_unicode_form_is_found(write: Write, listed: str, stored: str) -> None:
-    name = "r\u00e9sum\u00e9.txt"
-    files = {f"susp/{unicodedata.normalize(stored, name)}": "own words", "src/r1.txt": "a source"}
-    (pair,) = read_pairs(write({"pairs": f"{unicodedata.normalize(listed, name)} r1.txt\n", **files}), Notices()).pairs
-    assert read_text(pair.suspicious) == "own words"

@@ -104,12 +104,6 @@ def test_a_truth_file_in_two_folders_must_be_the_same(write: Write) -> None:
         read_truth(directory, pairs)
 
 
-def test_older_corpora_name_reuse_artificial(write: Write) -> None:
-    directory = write({"truth/s1-r1.xml": ONE.replace('"plagiarism"', '"artificial-plagiarism"'), **TEXTS})
-    pairs = read_pairs(directory, Notices()).pairs[:1]
-    assert len(read_truth(directory / "truth", pairs)["s1", "r1"]) == 2
-
-
 @pytest.mark.parametrize(
     ("xml", "line", "what"),
     [
