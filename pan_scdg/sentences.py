@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-# No-break spaces belong to the words: they are written where a line, all the more a sentence, must not end.
-_TOKEN = re.compile(r"[\S\xa0\u2007\u202f]+")
+# No-break spaces belong to the words: they are written where a line, all the more a sentence, must not end, such as
+# after abbreviations. After the full stop of a word of four letters they are what a program made of two spaces.
+_TOKEN = re.compile(r"(?:\S|(?<![^\W\d_]{4}[.!?])[\xa0\u2007\u202f])+")
 _BULLET = re.compile(r"[-*+•] ")
 MARKDOWN = re.compile(r"[ \t]{0,3}#{1,6}(?=\s|$)")
 RULE = re.compile(r"[ \t]*([-*_=])(?:[ \t]*\1){2,}[ \t]*$")
@@ -29,12 +30,16 @@ MOST_CHARACTERS = 80
 """A longer line is not taken for a bare heading."""
 PARAGRAPH_LINE = 100
 """A line of this many characters holds a whole paragraph: hard-wrapped text has shorter ones."""
-_TERMINATORS = ".!?…。！？।"
+_TERMINATORS = ".!?…。！？．।"
 _CLOSERS = "\"'”’»)]}*_`$"
 _OPENERS = "\"'“‘„«([{*_`$"
 _FULL_WIDTH_END = re.compile(r"(?<=[^\W_])[。！？]+[」』）”’\"']*(?=\S)")
 """End of a sentence in Chinese or Japanese, which no white space follows."""
-_CITATION = re.compile(r"(?:\[\d{1,3}\])+$")
+_CITATION = re.compile(
+    r"(?:(?:\[\^?[\w, –-]{1,12}\])+|\(\d{1,3}\)|[*†‡§]{1,3}|[⁰¹²³⁴-⁹]{1,3}"
+    r"|(?<=[^\W\d_]{3}[.!?])\d{1,3}(?:[,–-]\d{1,3})*|(?<=[.!?][\"”’»)])\d{1,3}(?:[,–-]\d{1,3})*)$"
+)
+"""A reference or the number of a footnote after a sentence."""
 _INITIALS = re.compile(r"[^\W\d_](?:\.-?[^\W\d_])+$")
 _ENUMERATOR = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[^\W\d_]|[ivxIVX]{1,5})\.$")
 

@@ -23,15 +23,26 @@ MIN_UNIT_WORDS = 3
 MAX_UNIT_WORDS, PART_WORDS = 60, 40
 """A sentence with more words, such as a transcript without full stops, is cut into parts of at most `PART_WORDS`."""
 
-_INVISIBLE = r"\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _CHARACTER = r"[\p{Han}\p{Hiragana}\p{Katakana}]\p{M}*"
-_LETTERS = r"(?:[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}]]\p{M}*)+"
-_WORD = regex.compile(rf"(?V1){_CHARACTER}|{_LETTERS}(?:(?:[-\u00ad\u2010] ?\r?\n[ \t]*|[{_INVISIBLE}]+){_LETTERS})*")
+_LETTERS = r"(?:[[\p{Alphabetic}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}]]\p{M}*)+"
+_NAMES = r"(?:b|i|u|s|em|strong|span|mark|font|su[bp])(?: [^<>]{0,200})?>"
+_TAG = rf"</?{_NAMES}|<!--.{{0,200}}?-->"
+_UNSEEN = rf"(?:\p{{DI}}+|\*{{1,3}}|{_TAG})"
+"""What no reader sees between letters: default-ignorable characters, marks of bold and italic type."""
+_HYPHEN = r"[-\u00ad\u2010\u2011\xac] ?(?:\r?\n|[\v\u2028])[ \t]*"
+_WORD = regex.compile(rf"(?V1)(?!(?<=</?){_NAMES})(?:{_CHARACTER}|{_LETTERS}(?:(?:{_HYPHEN}|{_UNSEEN}){_LETTERS})*)")
 """Letters and digits with their combining marks; each character of Chinese and Japanese is a word."""
-_NOT_LETTERS = regex.compile(r"[^\p{L}\p{N}\p{M}]+")
-_INVISIBLES = regex.compile(rf"[{_INVISIBLE}]+")
-_VOWEL_POINTS = regex.compile(r"[\u0591-\u05c7\u064b-\u065f\u0670]+")
-"""Of Hebrew and Arabic, which a writer may leave out."""
+_UNSEEN_IN_WORD = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]){_UNSEEN}(?=\p{{L}})|\p{{DI}}+")
+_MARKS = regex.compile(r"\p{DI}+|(?<=\p{Latin})\p{Mn}+")
+"""What is left of letters that have no form with their marks, such as underlined ones."""
+_NOT_LETTERS = regex.compile(r"[^\p{Alphabetic}\p{N}\p{M}]+")
+_LETTER_RUN = regex.compile(r"[\p{Alphabetic}\p{M}]+")
+_LATIN = regex.compile(r"\p{Latin}")
+_MIXED = regex.compile(
+    r"\p{Latin}[\p{Greek}\p{Cyrillic}\p{Cherokee}\p{Armenian}]|[\p{Greek}\p{Cyrillic}\p{Cherokee}\p{Armenian}]\p{Latin}"
+)
+_VOWEL_POINTS = regex.compile(r"[\u0640\u0591-\u05c7\u064b-\u065f\u0670]+")
+"""Of Hebrew and Arabic, which a writer may leave out, and the stroke that makes Arabic words longer."""
 _SMALL_CAPITAL = regex.compile(r"LATIN LETTER SMALL CAPITAL ([A-Z])")
 
 
@@ -52,6 +63,8 @@ class _LatinLetters(dict[int, str]):
 
 
 _LATIN_LETTERS = _LatinLetters()
+MIN_MIXED_SHARE = 0.1
+"""Places where two alphabets meet within a word, as a share of the letters, in text with look-alikes of Latin ones."""
 
 
 class Words(NamedTuple):
@@ -142,18 +155,31 @@ def count_words(text: str) -> int:
 @lru_cache(1 << 16)
 def normalise_word(word: str) -> str:
     """Return the form of a word that is compared: see the module."""
-    folded = unicodedata.normalize("NFKC", _NOT_LETTERS.sub("", word)).casefold()
-    return folded if folded.isascii() else _VOWEL_POINTS.sub("", folded.translate(_LATIN_LETTERS))
+    folded = unicodedata.normalize("NFKC", _NOT_LETTERS.sub("", _UNSEEN_IN_WORD.sub("", word))).casefold()
+    return folded if folded.isascii() else _VOWEL_POINTS.sub("", _show_latin(folded).casefold())
 
 
 def show_as_read(text: str) -> str:
-    """Return a text as a reader sees it: without invisible characters, look-alikes in Latin text as Latin letters."""
+    """Return a text as a reader sees it: without what is not seen, look-alikes in Latin text as Latin letters."""
+    if text.isascii() and "*" not in text and "<" not in text:
+        return text
+    text = _UNSEEN_IN_WORD.sub("", text)
     if text.isascii():
         return text
-    text = _INVISIBLES.sub("", text)
-    letters = sum(map(str.isalpha, text))
-    latin = sum(letter.isascii() and letter.isalpha() for letter in text)
-    return text.translate(_LATIN_LETTERS) if 2 * latin >= letters else text
+    text = _LETTER_RUN.sub(lambda run: _normalise(run[0]), text)
+    letters, latin = sum(map(str.isalpha, text)), len(_LATIN.findall(text))
+    is_latin = 2 * latin >= letters or len(_MIXED.findall(text)) > MIN_MIXED_SHARE * letters
+    return _show_latin(text) if is_latin else text
+
+
+@lru_cache(1 << 16)
+def _normalise(letters: str) -> str:
+    return letters if letters.isascii() else unicodedata.normalize("NFKC", letters)
+
+
+def _show_latin(text: str) -> str:
+    shown: str = _MARKS.sub("", text.translate(_LATIN_LETTERS))
+    return shown
 
 
 @lru_cache(1 << 16)

@@ -22,6 +22,10 @@ HINDI = "नमस्ते दुनिया यह एक परीक्ष�
         ("今天 is ひらがな", "今 天 is ひ ら が な"),
         ("שָׁלוֹם", "שלום"),
         ("كِتَاب", "كتاب"),
+        ("كتـــاب", "كتاب"),
+        ("ti\u034fd\ufe0fe\u200e t\u115fu\U000e0061rned no\u0332o\u0336n\u0332", "tide turned noon"),
+        ("**Ti**de *tu*rned <b>be</b>fore <!-- x -->no<!-- x -->on 2 < b", "tide turned before x noon 2 b"),
+        ("cut\xac\nting or-\u2028der", "cutting order"),
     ],
 )
 def test_words_of_all_scripts(text: str, words: str) -> None:
@@ -41,6 +45,14 @@ def test_letters_that_look_alike_are_read_as_latin() -> None:
         assert prepare_text(disguised).forms == prepare_text(plain).forms
     half = plain.replace("o", "о").replace("e", "е\u200b")
     assert show_as_read(half) == plain
+    for base in ("Ａ", "𝐀", "Ⓐ", "𝙰"):  # with their small letters 26, or 32 as in ASCII, further on
+        shift = 32 if base == "Ａ" else 26
+        small = [chr(ord(base) + shift + i) for i in range(26)]
+        disguised = plain.lower().translate(str.maketrans("abcdefghijklmnopqrstuvwxyz", "".join(small)))
+        assert prepare_text(disguised).forms == prepare_text(plain).forms
+        assert show_as_read(disguised) == plain.lower()
+    assert prepare_text("ᎷᎪᎡK").forms == ("mark",)
+    assert show_as_read("The **ti**de <b>tu</b>rned") == "The **tide <b>turned"
     for own in (HINDI, CHINESE, "Прилив сменился ещё до полудня", "naïve café, Łódź"):
         assert show_as_read(own) == own
 

@@ -15,6 +15,12 @@ pieces = st.sampled_from(
 free_text = st.one_of(st.text(max_size=200), st.lists(pieces, max_size=40).map("".join))
 
 SPLIT = [
+    (
+        "They left.\xa0He saw Fig.\xa03 of Dr.\xa0Smith.\xa0 Nobody",
+        ["They left.", "He saw Fig.\xa03 of Dr.\xa0Smith.", "Nobody"],
+    ),
+    ("They left.12 We saw.1,2 I was “there.”3 Who knew?¹² All.[^note] Or.(4) End", 7),
+    ("It grew by 3.12 Percent with v2.5 Beta as section 4.12 Results says", 1),
     ("One sentence. Another one! A third? Yes.", ["One sentence.", "Another one!", "A third?", "Yes."]),
     ("She asked Dr. Smith. He left.", ["She asked Dr. Smith.", "He left."]),
     ("Small models, e.g. ours, work. So do large ones, i.e. Theirs.", 2),
