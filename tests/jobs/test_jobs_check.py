@@ -115,7 +115,7 @@ def test_python_gives_the_pairs_and_passages_of_the_command(check: Callable[...,
     check(texts, sources, "--among")
     with Scorer(tmp_path / "own.toml", device="cpu") as scorer:
         report = scorer.check(texts, sources, among=True)
-        with pytest.raises(UserError, match="give sources, among=True or old"):
+        with pytest.raises(UserError, match="Give sources, among=True or old"):
             scorer.check(texts)
     rows = [(pair.suspicious, pair.source, pair.decision, f"{pair.score:.6f}") for pair in report.pairs]
     names = ("suspicious", "source", "decision", "score")
