@@ -43,23 +43,26 @@ class SharedStretch(NamedTuple):
 
 
 class _Document:
-    """The words of a document, and the hashes of its runs of words that no source contains."""
+    """The hashes of the runs of words of a document; its words are not kept, for there may be many documents."""
 
-    def __init__(self, text: str, in_sources: Integers) -> None:
-        self.prepared = prepare_text(text, 1)
-        self.runs = np.array([hash(gram) for gram in list_grams(self.prepared)], np.int64)
-        """The hash of the run that begins at each word, ``[max(0, w - RUN_WORDS + 1)]``."""
+    def __init__(self, text: str) -> None:
+        prepared = prepare_text(text, 1)
+        self.size = len(prepared.forms)
+        self.runs = np.array([hash(gram) for gram in list_grams(prepared)], np.int64)
+        """The hash of the run that begins at each word, ``[max(0, size - RUN_WORDS + 1)]``."""
+        self.own: Mask = np.ones(len(self.runs), bool)
+        """True for the runs that no source contains."""
+        self.distinct: Integers = np.unique(self.runs)
+
+    def leave_out(self, in_sources: Integers) -> None:
+        """Leave out the runs that sources contain."""
         self.own = ~np.isin(self.runs, in_sources)
-        self.distinct: Integers = np.unique(self.runs[self.own])
-        lines = [match.end() for match in re.finditer("\n", text)]
-        begins = [*self.prepared.units[:, 0], *np.searchsorted(self.prepared.words[:, 0], lines)]
-        self.bounds: Integers = np.unique([*begins, 0, len(self.prepared.forms)])
-        """First word of each sentence and line, and the number of all words."""
+        self.distinct = np.unique(self.runs[self.own])
 
     def cover(self, runs: Integers) -> Mask:
         """Return True for the words inside runs with these hashes that no source contains, ``[w]``."""
         chosen = self.own & np.isin(self.runs, runs)
-        covered = np.zeros(len(self.prepared.forms), bool)
+        covered = np.zeros(self.size, bool)
         for shift in range(RUN_WORDS):
             covered[shift : shift + len(chosen)] |= chosen
         return covered
@@ -81,18 +84,27 @@ def find_shared(texts: Sequence[str], sources: Iterable[str], required: int) -> 
         sources: texts that the others may have copied from.
         required: least number of texts, of which no two are copies of each other.
     """
-    others = [_Document(text, _NO_RUNS) for text in sources]
+    documents = [_Document(text) for text in texts]
+    if not _find_frequent(documents, required).size:
+        return [[] for _ in texts]
+    others = [_Document(text) for text in sources]
     shared = _count_documents(others, count_required(len(others)))
     in_sources = np.setdiff1d(np.concatenate([_NO_RUNS, *(one.distinct for one in others)]), list(shared))
-    documents = [_Document(text, in_sources) for text in texts]
+    for document in documents:
+        document.leave_out(in_sources)
     counts = _count_documents(documents, required)
     return [list(_list_stretches(text, document, counts)) for text, document in zip(texts, documents)]
 
 
+def _find_frequent(documents: Sequence[_Document], required: int) -> Integers:
+    """Return the runs that enough documents contain, independent or not."""
+    runs, counts = np.unique(np.concatenate([_NO_RUNS, *(one.distinct for one in documents)]), return_counts=True)
+    return np.asarray(runs[counts >= required])
+
+
 def _count_documents(documents: Sequence[_Document], required: int) -> dict[int, int]:
     """Return the runs that enough independent documents contain, and the number of all documents that do."""
-    runs, counts = np.unique(np.concatenate([_NO_RUNS, *(one.distinct for one in documents)]), return_counts=True)
-    frequent = runs[counts >= required]
+    frequent = _find_frequent(documents, required)
     owners: defaultdict[int, list[int]] = defaultdict(list)
     for number, document in enumerate(documents):
         for run in document.distinct[np.isin(document.distinct, frequent)].tolist():
@@ -102,7 +114,7 @@ def _count_documents(documents: Sequence[_Document], required: int) -> dict[int,
     def are_copies(first: int, second: int) -> bool:
         one, other = documents[first], documents[second]
         words = int(one.cover(other.distinct).sum())
-        return words > min(MAX_WORDS, MAX_SHARE * max(len(one.prepared.forms), len(other.prepared.forms)))
+        return words > min(MAX_WORDS, MAX_SHARE * max(one.size, other.size))
 
     @cache
     def is_question(numbers: tuple[int, ...]) -> bool:
@@ -120,7 +132,13 @@ def _count_documents(documents: Sequence[_Document], required: int) -> dict[int,
 def _list_stretches(text: str, document: _Document, counts: Mapping[int, int]) -> Iterator[SharedStretch]:
     """Yield the stretches of a document inside such runs that fill most of the sentences around them."""
     covered = document.cover(np.fromiter(counts, np.int64, len(counts)))
-    forms, words, bounds = document.prepared.forms, document.prepared.words, document.bounds
+    if not covered.any():
+        return
+    prepared = prepare_text(text, 1)
+    forms, words = prepared.forms, prepared.words
+    lines = [match.end() for match in re.finditer("\n", text)]
+    # the first word of each sentence and line
+    bounds = np.unique([*prepared.units[:, 0], *np.searchsorted(words[:, 0], lines), 0, len(forms)])
     edges = np.flatnonzero(np.diff(covered, prepend=False, append=False)).tolist()
     for first, last in zip(edges[::2], edges[1::2]):
         around = bounds[np.searchsorted(bounds, last)] - bounds[np.searchsorted(bounds, first, "right") - 1]

@@ -62,4 +62,6 @@ def test_what_a_source_has_counts_unless_many_independent_sources_have_it() -> N
     others = [f"{answer.replace('Own', 'Old')} {QUESTION}" for answer in write_answers(6)]
     assert list_shared(texts, others[:2]) == [[]] * 6
     assert list_shared(texts, [f"{ESSAY} {QUESTION} Again {n}" for n in range(6)]) == [[]] * 6
+    copied = [f"{text} {ESSAY}" for text in texts]
+    assert list_shared(copied, [ESSAY]) == [[(QUESTION, 6)]] * 6
     assert list_shared(texts, others) == [[(QUESTION, 6)]] * 6
