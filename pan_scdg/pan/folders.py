@@ -19,6 +19,8 @@ from pan_scdg.progress import Progress
 
 MAX_TEXTS, MAX_LEVELS = 100_000, 32
 """Texts of a folder, and folders in folders."""
+MAX_NAME_BYTES, MAX_PATH_BYTES = 200, 1_000
+"""Bytes of a name in a zip file, and of its path: names of files that are made from it are longer."""
 ZIP = ".zip"
 UNPACKED_BYTES = 4 << 30
 """Most bytes that the texts of a zip file have together."""
@@ -217,6 +219,8 @@ def _find_fault(name: str, member: ZipInfo, names: set[str]) -> tuple[str, str] 
         return "its name leads out of the zip file", "rename it"
     if len(parts) > MAX_LEVELS:
         return f"is more than {MAX_LEVELS} folders deep", "move it up"
+    if len(name.encode()) > MAX_PATH_BYTES or any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
+        return "its name is too long", "shorten it"
     if stat.S_ISLNK(member.external_attr >> 16):
         return LINK, "copy its target"
     if member.flag_bits & 1:

@@ -158,6 +158,7 @@ def test_members_of_a_hostile_zip_file_are_named_and_the_others_read(tmp_path: P
         archive.writestr("slow.txt", b"x", ZIP_LZMA)
         archive.writestr("cut.txt", b"will be damaged")
         archive.writestr("deep/" * 40 + "d.txt", b"x")
+        archive.writestr("n" * 300 + ".txt", b"x")
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("good.txt", b"another")
     path.write_bytes(path.read_bytes().replace(b"will be damaged", b"WILL be damaged"))
@@ -173,6 +174,7 @@ def test_members_of_a_hostile_zip_file_are_named_and_the_others_read(tmp_path: P
         "slow.txt": "is packed by an unsupported method. Unpack the zip file and give the folder.",
         "cut.txt": "is damaged in the zip file. Ask for a new copy.",
         "deep/" * 40 + "d.txt": "is more than 32 folders deep. Move it up.",
+        "n" * 300 + ".txt": "its name is too long. Shorten it.",
         "good.txt": "another file in the zip file has the same name. Rename it.",
     }
     assert sorted(tmp_path.rglob("*")) == [path]
