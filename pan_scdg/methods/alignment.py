@@ -82,7 +82,8 @@ class AlignmentMethod:
     ) -> list[Evidence]:
         """Return the passages of a pair; see `Locator`.
 
-        Sentences that follow those of the source are passages beside those that share words.
+        Sentences that follow those of the source are passages beside those that share words; one around a quotation
+        takes its place.
         """
         alignment = self._locator.align(target, source)
         evidence = self._locator.find_evidence(target, source, alignment)
@@ -90,7 +91,11 @@ class AlignmentMethod:
             return [passage for passage in evidence if not passage.counts]
         if self._is_unread(target, source):
             return [_include_marks(one, target, source) for one in alignment.add_copies(evidence)]
-        return alignment.add_copies([*evidence, *self._find_sentences(target, source, alignment, evidence)])
+        counted = [passage for passage in evidence if passage.counts]
+        counted += self._find_sentences(target, source, alignment, counted)
+        places = [passage.passage for passage in counted]
+        others = [p for p in evidence if not p.counts and not any(overlap_in_target(p.passage, one) for one in places)]
+        return alignment.add_copies([*counted, *others])
 
     def _is_unread(self, target: str, source: str) -> bool:
         """Return True if the encoder does not know the script of one of the texts."""
@@ -123,13 +128,13 @@ class AlignmentMethod:
     def _find_sentences(
         self, target: str, source: str, alignment: Alignment, others: Sequence[Evidence]
     ) -> Iterator[Evidence]:
-        """Yield the sentences that decided, without those that overlap other passages.
+        """Yield the sentences that decided, without those that overlap other passages that count.
 
-        If no passage counts and no alignment reaches `MIN_MATCH`, the best one is returned.
+        If there are no others and no alignment reaches `MIN_MATCH`, the best one is returned.
         """
         first, second = self.encoder.encode(target), self.encoder.encode(source)
         sentences = align_sentences(first, second, alignment)
-        least = MIN_MATCH if any(other.counts for other in others) else min(MIN_MATCH, sentences.find_best().score)
+        least = MIN_MATCH if others else min(MIN_MATCH, sentences.find_best().score)
         spans = first.prepared.spans[first.prepared.counted]
         for match in sentences.find_all(least):
             begin, length = _join_spans(spans, match.begin, match.end)

@@ -107,6 +107,15 @@ def test_only_quotations_of_a_negative_pair_are_passages(method: AlignmentMethod
     assert [one.counts for one in PassageLocator().locate(target, SOURCE)] == [True]
 
 
+def test_sentences_around_a_quotation_are_one_passage_with_it(method: AlignmentMethod) -> None:
+    before, after = REWRITTEN[REWRITTEN.index("Because") : REWRITTEN.index(" She sells")].split(" Cars ")
+    quotation = SOURCE[SOURCE.index("The council") : SOURCE.index(" The bakery")]
+    target = f'{UNRELATED}\n\n{before} "{quotation}" Cars {after} {UNRELATED[::-1]}'
+    (passage,) = method.locate(target, SOURCE)
+    assert passage.counts
+    assert target[passage.begin : passage.end] == f'{before} "{quotation}" Cars {after}'
+
+
 def test_a_positive_pair_without_common_words_has_the_sentences_that_match(method: AlignmentMethod) -> None:
     (evidence,) = method.locate(REWRITTEN, SOURCE)
     assert REWRITTEN[evidence.begin : evidence.end].startswith("Because specialists")
