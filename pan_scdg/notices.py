@@ -52,6 +52,13 @@ class Notices:
             raise UserError("unsupported format", self._remedy, name)
         self._skipped[name] = remedy
 
+    def include(self, other: "Notices", folder: str) -> None:
+        """Add the findings about the files of a folder, whose names begin with it."""
+        self.left_out |= {folder + name: reason for name, reason in other.left_out.items()}
+        self._skipped |= {folder + name: remedy for name, remedy in other._skipped.items()}
+        for kind, names in other._files.items():
+            self._files.setdefault(kind, []).extend(folder + name for name in names)
+
     def _list_skipped(self) -> Iterator[str]:
         if self._skipped:
             files = "file" if len(self._skipped) == 1 else "files"

@@ -138,7 +138,9 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
             raise UserError("contains no words", "give the text that all authors received", inputs.template)
 
     def read(path: Path | None, side: str, prefix: str = "") -> list[CheckedText]:
-        documents = {} if path is None else read_documents(path, notices)
+        own = Notices(notices.strict)
+        documents = {} if path is None else read_documents(path, own)
+        notices.include(own, "" if path == inputs.suspicious else f"{side}/")
         return [_make_text(name, one, side, prefix, received, notices) for name, one in documents.items()]
 
     only_among = inputs.sources is None and inputs.old is None

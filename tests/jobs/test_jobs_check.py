@@ -283,6 +283,16 @@ def test_drafts_in_the_folder_of_an_author_are_not_compared(check: Callable[...,
     assert "add --among" in check(flat, SOURCE, "--author-folders", output="f", code=2).err
 
 
+def test_files_of_sources_are_named_with_their_side(check: Callable[..., Any], tmp_path: Path) -> None:
+    files = {"a.txt": "x", "b.txt": "%PDF-1.7", "c.doc": "x"}
+    done = check(write(tmp_path / "susp", files), write(tmp_path / "src", files))
+    assert "Skipped 2 unsupported files: c.doc, sources/c.doc. " in done.err
+    assert [row["suspicious"] for row in read_rows(tmp_path / "out") if row["decision"] == "not read"] == [
+        "b.txt",
+        "sources/b.txt",
+    ]
+
+
 def test_the_question_of_a_small_class_and_of_old_texts_is_excluded(check: Callable[..., Any], tmp_path: Path) -> None:
     texts = {name: f"{QUESTION}\n{text}" for name, text in make_class(12).items()}
     new, old = dict(list(texts.items())[:3]), dict(list(texts.items())[3:])
@@ -325,6 +335,7 @@ def test_the_question_that_all_were_given_is_excluded_and_a_ring_of_copies_is_no
     assert likely == set(itertools.combinations(list(texts)[:ring], 2))
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert [(excluded or "Excluded: ") in text for text in (done.err, page)] == [excluded is not None] * 2
+    assert (f"shared by {max(asked, 1)} of {size} texts" in page) == (excluded is not None)
 
 
 def test_what_many_copied_from_a_source_counts_and_the_passage_says_how_many(
