@@ -28,7 +28,7 @@ function followClick(event) {
   const ground = event.target.closest(".ground, .profile, .profile-ground");
   if (link && opened) {
     event.preventDefault();
-    if (getSelection().toString()) return; // the reader selects text
+    if (event.detail && getSelection().toString()) return; // the mouse selects text
     opened.select(Number(link.dataset.number), link.closest(".pane") ? link : null);
     find(".panes", opened.section).scrollIntoView({ block: "nearest" });
   } else if (band && opened) opened.select(Number(band.dataset.number));
