@@ -5,6 +5,7 @@ common than a question are copies of each other and count as one: what only copi
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -140,10 +141,20 @@ def _list_stretches(text: str, document: _Document, counts: Mapping[int, int]) -
     # the first word of each sentence and line
     bounds = np.unique([*prepared.units[:, 0], *np.searchsorted(words[:, 0], lines), 0, len(forms)])
     edges = np.flatnonzero(np.diff(covered, prepend=False, append=False)).tolist()
-    for first, last in zip(edges[::2], edges[1::2]):
-        around = bounds[np.searchsorted(bounds, last)] - bounds[np.searchsorted(bounds, first, "right") - 1]
-        if last - first >= MIN_SENTENCE_SHARE * around:
+    for first, last in (_trim(*edge, bounds.tolist()) for edge in zip(edges[::2], edges[1::2])):
+        if first < last:
             number = max(counts.get(run, 0) for run in document.runs[first:last].tolist())
             begin, end = int(words[first, 0]), int(words[last - 1, 1])
             stops = len(text[end : end + MAX_STOPS]) - len(text[end : end + MAX_STOPS].lstrip(".?!:;,…"))
             yield SharedStretch(begin, end + stops, number, forms[first:last])
+
+
+def _trim(first: int, last: int, bounds: Sequence[int]) -> tuple[int, int]:
+    """Return a stretch of words without the parts of sentences at its ends; empty if it is no whole sentence."""
+    low, high = bisect_right(bounds, first) - 1, bisect_left(bounds, last)
+    if high - low > 1 and bounds[low + 1] - first < MIN_SENTENCE_SHARE * (bounds[low + 1] - bounds[low]):
+        low, first = low + 1, bounds[low + 1]
+    if high - low > 1 and last - bounds[high - 1] < MIN_SENTENCE_SHARE * (bounds[high] - bounds[high - 1]):
+        high, last = high - 1, bounds[high - 1]
+    is_whole = last - first >= MIN_SENTENCE_SHARE * (bounds[high] - bounds[low])
+    return first, last if is_whole else first

@@ -25,7 +25,7 @@ ZIP = ".zip"
 UNPACKED_BYTES = 4 << 30
 """Most bytes that the texts of a zip file have together."""
 SAVE_AS = "Save .doc, .pages and .rtf files as .docx or PDF."
-REMEDIES = {**dict.fromkeys((".doc", ".pages", ".rtf"), SAVE_AS), ZIP: "Unpack zip files inside of others."}
+REMEDIES = {**dict.fromkeys((".doc", ".pages", ".rtf"), SAVE_AS), ZIP: "Unpack zip files first."}
 LINK = "this link is not followed: it leads outside, or to a folder"
 
 

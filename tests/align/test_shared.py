@@ -49,6 +49,11 @@ def test_what_is_no_question(parts: Sequence[str]) -> None:
     assert list_shared(texts) == [[]] * 10
 
 
+def test_the_beginning_of_the_answer_is_no_part_of_the_question() -> None:
+    texts = [f"Text {n}.\n{QUESTION} In my view {answer}" for n, answer in enumerate(write_answers(6))]
+    assert list_shared(texts) == [[(QUESTION, 6)]] * 6
+
+
 def test_a_ring_of_short_copies_is_no_question_but_the_question_before_them_is() -> None:
     texts = write_answers(6)
     texts[1] = texts[2] = texts[0]

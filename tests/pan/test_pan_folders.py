@@ -26,7 +26,7 @@ def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Pa
     (warning,) = notices.list_warnings()
     assert warning == (
         "warning: Skipped 5 unsupported files: essay.pages, inner.zip, old.doc, photo.jpg, a/essay.rtf. "
-        "Save .doc, .pages and .rtf files as .docx or PDF. Unpack zip files inside of others."
+        "Save .doc, .pages and .rtf files as .docx or PDF. Unpack zip files first."
     )
 
 
@@ -139,9 +139,7 @@ def test_a_zip_file_is_a_folder(tmp_path: Path) -> None:
         "Ben_2/draft.txt": files[1],
     }
     assert texts["Ben_2/draft.txt"].path == path / "Ben_2/draft.txt"
-    assert notices.list_warnings() == [
-        "warning: Skipped 1 unsupported file: inner.zip. Unpack zip files inside of others."
-    ]
+    assert notices.list_warnings() == ["warning: Skipped 1 unsupported file: inner.zip. Unpack zip files first."]
     path = make_zip(tmp_path / "names.zip", {"M__ller.txt": b"UTF-8 that is not declared", "Zoë.txt": b"declared"})
     path.write_bytes(path.read_bytes().replace(b"M__ller", "Müller".encode()))
     assert set(read_documents(path, Notices())) == {"Müller.txt", "Zoë.txt"}
