@@ -21,6 +21,7 @@ from pan_scdg.pan.documents import CONVERTERS
 from pan_scdg.profile import AlignmentSettings
 from pan_scdg.report.records import ReportPair
 from tests.pan.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
+from tests.report.samples import Page
 
 Cli = Callable[..., Any]
 OFFICE = pytest.mark.skipif(not all(map(find_spec, CONVERTERS.values())), reason="the extra documents is not installed")
@@ -311,6 +312,19 @@ def test_a_template_does_not_count(check: Callable[..., Any], tmp_path: Path) ->
     check(texts, "--among", "--template", tmp_path / "template.txt")
     (row,) = read_rows(tmp_path / "out")
     assert (row["decision"], row["score"], row["passages"]) == ("no sign", "0.000000", "0")
+
+
+def test_a_template_is_no_passage_of_a_text_that_half_consists_of_it(check: Callable[..., Any], tmp_path: Path) -> None:
+    given, copied = (SOURCE.read_text()[first : first + 700] for first in (0, 700))
+    template = write(tmp_path, {"template.txt": f"Roman roads\n\n{given}"}) / "template.txt"
+    texts = write(tmp_path / "susp", {"half.txt": f"Roman roads\n\n{given}\n\n{copied}"})
+    check(texts, SOURCE, "--template", template)
+    (row,) = read_rows(tmp_path / "out")
+    assert row["share"] == "49 %"
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    marked = "".join(text for _, text in Page(page).marks["text-1"])
+    assert copied[20:-20] in marked
+    assert not any(sentence in marked for sentence in given.split(". ")[:-1])
 
 
 @pytest.mark.parametrize(
