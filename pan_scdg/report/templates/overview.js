@@ -1,9 +1,13 @@
 // The tables of texts and pairs: sort, filter, marks, and numbers that follow the filters.
 
 const ORDER = ["likely", "unclear", "no sign"];
+const rowsByNumber = new Map(); // of pairs
 
 function startOverview() {
-  for (const row of listRows()) find(".review", row).append(makeReview(row.dataset.number));
+  for (const row of listRows()) {
+    rowsByNumber.set(row.dataset.number, row);
+    find(".review", row).append(makeReview(row.dataset.number));
+  }
   for (const header of findAll(".list th[data-key]")) {
     // not a button: on paper browsers leave those out of a header that is repeated
     const button = document.createElement("span");
@@ -26,13 +30,12 @@ function startOverview() {
 
 const listRows = () => findAll(".pairs tbody tr");
 const listTexts = () => findAll(".texts tbody tr");
-const findRow = (number) => find(`.pairs tr[data-number="${number}"]`);
 
 /** The pairs of a text with a sign of reuse: their rows, and on which side the text is. */
 const listSigns = (text) =>
   text.dataset.pairs.split(" ").filter(Boolean).map((entry) => {
-    const [number, side] = entry.split(":").map(Number);
-    return { number, side, row: findRow(number) };
+    const [number, side] = entry.split(":");
+    return { number, side: Number(side), row: rowsByNumber.get(number) };
   });
 
 function readKey(row, key) {

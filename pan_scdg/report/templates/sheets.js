@@ -72,7 +72,7 @@ class Sheet {
       const body = find(anchor).cloneNode(true);
       body.id = `${this.id}-${i + 1}`;
       find("a.number", body).textContent = i + 1;
-      find(".about td", body).prepend(nameOther({ row: findRow(pair), side }), ": ");
+      find(".about td", body).prepend(nameOther({ row: rowsByNumber.get(pair), side }), ": ");
       const sides = findAll(".sides td[dir]", body);
       sides[side].remove();
       sides[1 - side].colSpan = 2;
