@@ -9,7 +9,7 @@ from pan_scdg.align.seeds import find_runs
 from pan_scdg.align.units import Integers, Words, normalise_word, read_words, stem_word
 
 MIN_RUN_WORDS = 4
-"""Equal words in a row that are marked as one stretch if one of them has content."""
+"""Equal words in a row that are marked as one stretch if one of them is no function word."""
 MIN_WORD_LENGTH = 2
 """Characters of a single word that is marked, unless it is a number."""
 FUNCTION_WORDS = """
@@ -56,11 +56,8 @@ def find_equal_words(target: str, source: str) -> tuple[Stretches, Stretches]:
 
 
 def _list_stems(text: Words) -> set[str]:
-    return {stem_word(form) for form in text.forms if _has_content(form)}
-
-
-def _has_content(form: str) -> bool:
-    return form.isdigit() or (len(form) >= MIN_WORD_LENGTH and form not in _fold_function_words())
+    words = (form for form in text.forms if form.isdigit() or len(form) >= MIN_WORD_LENGTH)
+    return {stem_word(form) for form in words if form not in _fold_function_words()}
 
 
 @cache
@@ -70,11 +67,11 @@ def _fold_function_words() -> frozenset[str]:
 
 def _mark(text: Words, common: set[str], runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the stretches of words in runs and of those with common stems."""
-    has_content = np.array([_has_content(form) for form in text.forms], bool)
-    marked = has_content & np.array([stem_word(form) in common for form in text.forms], bool)
+    functions = _fold_function_words()
+    marked = np.array([stem_word(form) in common and form not in functions for form in text.forms], bool)
     for start, end in runs:
         words = slice(*np.searchsorted(text.words[:, 0], (start, end)))
-        marked[words] |= has_content[words].any()
+        marked[words] |= not functions.issuperset(text.forms[words])
     edges: Integers = np.flatnonzero(np.diff(marked, prepend=False, append=False)).reshape(-1, 2)
     for begin, end in edges.tolist():
         yield int(text.words[begin, 0]), int(text.words[end - 1, 1])

@@ -27,10 +27,11 @@ from pan_scdg.align.equal_words import find_equal_words
         ("The Bоard of Tra\u00adde", "TRADE AND BOARD", ["Bоard", "Tra\u00adde"], ["TRADE", "BOARD"]),
         ("It was not there, and he was with her", "With her it was not there", [], []),
         ("Er hat die Brücke über den Fluß nie gesehen", "Über die Brücke", ["Brücke"], ["Brücke"]),
+        ("他说水在中午退了。", "水在中午退了，他走了", ["水在中午退了"], ["水在中午退了"]),
         ("Nothing in common", "", [], []),
         ("7 of 12", "12 or 7", ["7", "12"], ["12", "7"]),
     ],
-    ids=["names", "three-words", "run", "stems", "folded", "function-words", "German", "empty", "numbers"],
+    ids=["names", "three-words", "run", "stems", "folded", "function-words", "German", "Chinese", "empty", "numbers"],
 )
 def test_equal_words(target: str, source: str, marked: list[str], marked_source: list[str]) -> None:
     stretches = find_equal_words(target, source)
