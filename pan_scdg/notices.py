@@ -68,7 +68,7 @@ class Notices:
 
     def list_warnings(self) -> list[str]:
         """Return a warning for each file that was left out, and for each kind how often it was found, and where."""
-        left_out = (f"left out: {name}: {reason}" for name, reason in self.left_out.items())
+        left_out = (f"not read: {name}. {reason}" for name, reason in self.left_out.items())
         files = (f"{kind}: {list_names(names)}" for kind, names in self._files.items())
         counted = (
             f"{kind}: {count} time{'s' if count > 1 else ''}, first at {self._first[kind]}"

@@ -408,7 +408,8 @@ def make_report(
     left_out: int,
 ) -> Report:
     """Return the report of a check; ``left_out`` is the number of pairs that the first stage left out."""
-    warnings = [line.removeprefix("warning: ") for line in notices.list_warnings()]
+    lines = [line.removeprefix("warning: ") for line in notices.list_warnings()]
+    warnings = [f"{line[:1].upper()}{line[1:]}" for line in lines]
     if threshold is None:
         warnings.append(wording.UNDECIDED)
     warnings += material.excluded

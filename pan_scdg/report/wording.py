@@ -14,12 +14,12 @@ DECISION_SYMBOLS: dict[PairDecision, str] = {"likely": "●", "unclear": "◐", 
 DECISION_MEANINGS: dict[PairDecision, str] = {
     "likely": "The score reaches the threshold: reuse is likely. Read the passages before you conclude anything.",
     "unclear": "The score is near the threshold or usual among these texts, or a text is too short to tell.",
-    "no sign": "No sign of reuse was found, which is no proof of independence: summaries and free rewording are often "
-    "missed.",
+    "no sign": "No sign of reuse was found. This does not prove independence, because summaries and free rewording are "
+    "often missed.",
 }
 POINTS = "50 is the threshold, not a probability"
-LOOK_NEXT = "Look at these next, since reworded text often scores just below the threshold"
-CAUTION = "No sign is no proof of independence, and a likely pair is no proof of misconduct: read the passages."
+LOOK_NEXT = "Look at these next (reworded text often scores just below the threshold)"
+CAUTION = "Read the passages: a likely pair does not prove misconduct, and no sign does not prove independence."
 
 
 FINGERPRINT_CHARACTERS = 12
@@ -34,14 +34,14 @@ QUOTATION_RULE = (
 )
 REASON_BELOW = "No decision, for the reason below. Read both texts."
 EQUAL_SOURCES = "Another source explains it as well."
-UNDECIDED = "nothing is decided: the threshold was chosen with another model"
+UNDECIDED = "no decisions: the threshold was chosen with another model"
 
 
 def summarise(report: Report) -> str:
     """Return the number of pairs with each decision in one sentence."""
     counts = Counter(pair.decision for pair in report.pairs)
     if len(report.pairs) == 1 and not report.not_listed:
-        return f"One pair was compared; reuse: {report.pairs[0].decision}."
+        return f"One pair was compared: {report.pairs[0].decision}."
     counts["no sign"] += report.not_listed
     parts = [f"{counts[decision]:,} {decision}" for decision in DECISION_SYMBOLS]
     return f"{counts.total():,} pairs were compared: {', '.join(parts)}."
@@ -52,7 +52,7 @@ def explain_decisions(threshold: float | None) -> str:
     if threshold is None:
         return "No decision: the threshold was calibrated for another model."
     least = f"at least 50 points ({POINTS})" if has_points(threshold) else f"a score of at least {threshold:.3f}"
-    return f"Likely: {least}; unclear: just below it, usual among these texts, or a short text."
+    return f"Likely: {least}. Unclear: just below it, usual among these texts, or a short text."
 
 
 def format_score(score: float | None, threshold: float | None) -> str:
@@ -117,7 +117,7 @@ def describe_explanation(passage: Evidence, words: int, margin: float | None) ->
     if margin is not None:
         parts.append(f"The second-best source explains {margin:.2f} less." if margin >= MIN_GAIN else EQUAL_SOURCES)
     if passage.begin2 == passage.end2:
-        parts.append("No place of the source is like it by its words.")
+        parts.append("No part of the source resembles it in its words.")
     return " ".join(parts)
 
 
@@ -133,7 +133,7 @@ def describe_job(job: Mapping[str, Any], template: str | None = None) -> dict[st
         shown = job.get("model_names", {}).get(name, "")
         facts[name] = f"{shown} {str(identity.get('weights', ''))[:FINGERPRINT_CHARACTERS]}".strip()
     if template is not None:
-        facts["template"] = f"{template}; what a text has in common with it does not count"
+        facts["template"] = f"{template} (text in common with it does not count)"
     return facts
 
 

@@ -138,7 +138,7 @@ def test_hostile_texts_and_names_are_shown_as_text(page: "Page", tmp_path: Path)
     page.keyboard.press("n")
     assert read_pane(page, 1) == "Ein Text."
     assert page.evaluate(CHOSEN, 1) == ""
-    assert "No place of the source is like it" in page.locator(".explanation").inner_text()
+    assert "No part of the source resembles it" in page.locator(".explanation").inner_text()
     assert page.locator("img, b").count() == 0
     assert page.title() == "Sources of 1 query"
 
