@@ -90,7 +90,7 @@ def test_letters_that_are_not_those_on_the_page_are_told(shift: int, tmp_path: P
     letters = "abcdefghijklmnopqrstuvwxyz"
     fonts = (dict(zip(letters, letters[shift:] + letters, strict=False)), {c: chr(0xE000 + ord(c)) for c in letters})
     for font in map(map_letters, fonts):
-        with pytest.raises(UserError, match=r"^The letters of this PDF cannot be read; run OCR first"):
+        with pytest.raises(UserError, match=r"^The letters of this PDF cannot be read. Run OCR first"):
             convert(tmp_path, write(f"({WORDS}) Tj"), **font)
     font_of_glyphs = "/Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /DescendantFonts [4 0 R]"
     glyphs = ["<< /Type /Font /Subtype /CIDFontType2 /BaseFont /X /DW 500 >>"]
