@@ -33,6 +33,11 @@ def compose(text: str) -> Composed:
     return Composed(composed, None if composed == text else text)
 
 
+def list_forms(name: str) -> list[str]:
+    """Return a name as it is and in the forms in which systems store names of files."""
+    return list(dict.fromkeys([name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))]))
+
+
 def restore_spans(original: str | None, spans: npt.ArrayLike) -> Integers:
     """Return the spans of a text in NFC as spans of the original.
 

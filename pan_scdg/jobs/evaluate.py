@@ -30,7 +30,15 @@ from pan_scdg.pan.inputs import detect_task, hash_input
 from pan_scdg.pan.runs import RUN_NAMES, read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.pan.truth import TAG, find_truth, list_truth_files, read_span_files, read_spans, read_truth
+from pan_scdg.pan.truth import (
+    TAG,
+    find_truth,
+    list_truth_files,
+    read_reference,
+    read_span_files,
+    read_spans,
+    read_truth,
+)
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, Span
 
@@ -164,10 +172,8 @@ def _read_records(output: Path, pairs: Sequence[DocumentPair]) -> list[dict[str,
     """Return the decision about each pair; of another system, which wrote detections alone, without a score."""
     if output.is_dir() and not (output / DECISIONS).exists() and (spans := read_spans(output, DETECTED)):
         detected = {(span.suspicious, span.source) for span in spans}
-        references = [(p.suspicious.reference, p.source.reference) for p in pairs]
-        return [
-            {"decision": (one.replace(".txt", ""), other.replace(".txt", "")) in detected} for one, other in references
-        ]
+        references = ((read_reference(p.suspicious.reference), read_reference(p.source.reference)) for p in pairs)
+        return [{"decision": reference in detected} for reference in references]
     records = {(r["suspicious"], r["source"]): r for r in read_decisions(_find_result(output, (DECISIONS,)))}
     keys = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in pairs]
     if missing := [key for key in keys if key not in records]:
@@ -224,6 +230,9 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
         notes.append(
             f"warning: {missing} of {len(qrels)} queries with judgements are missing from the run and count as 0"
         )
+    judged = {doc_id for grades in qrels.values() for doc_id in grades}
+    if not any(doc_id in judged for ranking in run.values() for doc_id, _ in ranking):
+        notes.append("warning: no document with a judgement is in the run: are these the qrels of its corpus?")
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
     figures = compute_retrieval_metrics(qrels, run)
     return Evaluation(output, tuple(notes), figures, bootstrap_queries(queries), queries=queries)

@@ -18,6 +18,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.methods import MethodOptions, Score
 from pan_scdg.methods.cosine import compute_cosine
 from pan_scdg.methods.simple import SimpleMethod
+from pan_scdg.normal_form import list_forms
 from pan_scdg.profile import VectorSettings
 from pan_scdg.records import TextPair
 
@@ -71,7 +72,7 @@ def find_vector_file(folder: Path, doc_id: str) -> Path:
         UserError: the file does not exist.
     """
     name = doc_id.rpartition("/")[2].removesuffix(".txt")
-    for path in (folder / f"{name}.txt.npy", folder / f"{name}.npy"):
+    for path in (folder / f"{form}{ending}" for form in list_forms(name) for ending in (".txt.npy", ".npy")):
         if path.is_file():
             return path
     raise UserError(f"the vectors of {doc_id!r} are missing ({name}.txt.npy)", "add the file", folder)

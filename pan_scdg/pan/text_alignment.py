@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.normal_form import list_forms
 from pan_scdg.notices import Notices
 from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_document, read_utf8
 from pan_scdg.records import DocumentPair, TextFile
@@ -188,8 +189,8 @@ class _Documents:
         return self._files[name]
 
     def _find_path(self, name: str, file: Path, line: int) -> Path:
-        forms = dict.fromkeys(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
-        candidates = (folder / n for folder in self._folders for form in (name, *forms) for n in (form, f"{form}.txt"))
+        file_names = [n for form in list_forms(name) for n in (form, f"{form}.txt")]
+        candidates = (folder / n for folder in self._folders for n in file_names)
         # keyed by the resolved path: two paths to one file are not ambiguous
         paths = {p.resolve(): p for p in candidates if is_file(p)}
         if not paths and self._may_lack_files:

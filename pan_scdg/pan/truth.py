@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.normal_form import compose
 from pan_scdg.pan.text_alignment import find_pairs_file, name_detection
 from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_bytes
 from pan_scdg.records import DocumentPair, Passage, Span
@@ -49,7 +50,7 @@ def find_truth(directory: Path) -> Path | None:
 
 
 def list_truth_files(directory: Path) -> dict[str, list[Path]]:
-    """Return the XML files in ``directory`` and one folder below, by file name; results of a run are left out.
+    """Return the XML files in ``directory`` and one folder below, by name in NFC; results of a run are left out.
 
     Raises:
         UserError: the directory cannot be listed, or itself contains results of a run.
@@ -60,7 +61,7 @@ def list_truth_files(directory: Path) -> dict[str, list[Path]]:
     for folder in (directory, *(p for p in list_directory(directory) if p.is_dir())):
         if folder == directory or not _contains_results(folder):
             for path in _list_xml_files(folder):
-                files.setdefault(path.name, []).append(path)
+                files.setdefault(compose(path.name).text, []).append(path)
     return files
 
 
@@ -91,8 +92,8 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
     errors: list[UserError] = []
     for pair in pairs:
         try:
-            path = _choose_truth_file(files.get(name_detection(pair), []), directory, pair)
-            truth[pair.suspicious.doc_id, pair.source.doc_id] = _read_passages(path, pair)
+            paths = files.get(compose(name_detection(pair)).text, [])
+            truth[pair.suspicious.doc_id, pair.source.doc_id] = _read_passages(paths, pair, directory)
         except UserError as e:
             errors.append(e)
     if errors:
@@ -100,27 +101,29 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
     return truth
 
 
-def _choose_truth_file(paths: Sequence[Path], directory: Path, pair: DocumentPair) -> Path:
+def _read_passages(paths: Sequence[Path], pair: DocumentPair, directory: Path) -> tuple[Passage, ...]:
+    """Return the passages of a pair from its file, or from several files that say the same."""
     name = name_detection(pair)
     if not paths or not is_file(paths[0]):
         raise UserError(f"the truth file {name!r} does not exist", "add it, or give another directory", directory)
-    if len({read_bytes(path) for path in paths}) > 1:
+    first, *others = (_parse_passages(path, pair) for path in paths)
+    if any(other != first for other in others):
         folders = " and ".join(str(path.parent) for path in paths[:2])
         raise UserError(f"the truth file {name!r} differs in {folders}", "choose one with --truth", directory)
-    return paths[0]
+    return first
 
 
-def _read_passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
+def _parse_passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
     root = parse_xml(path)
     reference = root.get("reference")
-    if reference is None or _strip_txt(reference) != _strip_txt(pair.suspicious.reference):
+    if reference is None or read_reference(reference) != read_reference(pair.suspicious.reference):
         raise UserError(
             f"the root's reference is {reference!r}, not {pair.suspicious.reference!r}",
             "correct the attribute or the file's name",
             path,
             root.sourceline,
         )
-    source = _strip_txt(pair.source.reference)
+    source = read_reference(pair.source.reference)
     return tuple(
         Passage(
             _parse_number(feature, "this_offset", path),
@@ -130,7 +133,7 @@ def _read_passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
             feature.get("obfuscation") or "",
         )
         for feature in root.iterchildren("{*}*")
-        if (feature.get("name") or "").endswith(TAG) and _strip_txt(feature.get("source_reference") or "") == source
+        if (feature.get("name") or "").endswith(TAG) and read_reference(feature.get("source_reference") or "") == source
     )
 
 
@@ -169,22 +172,22 @@ def _parse_spans(path: Path, tag: str) -> Iterator[Span]:
             this_offset, this_length = (_parse_number(node, name, path) for name in THIS)
             source, source_offset, source_length = None, 0, 0
             if _has_attributes(node, ("source_reference", *SOURCE)):
-                source = _strip_txt(node.get("source_reference"))
+                source = read_reference(node.get("source_reference"))
                 source_offset, source_length = (_parse_number(node, name, path) for name in SOURCE)
             if this_length + source_length == 0:
                 raise UserError(
                     "the lengths of a feature are 0", "give the length of the passage", path, node.sourceline
                 )
-            yield Span(_strip_txt(suspicious), this_offset, this_length, source, source_offset, source_length)
+            yield Span(read_reference(suspicious), this_offset, this_length, source, source_offset, source_length)
 
 
 def _has_attributes(node: Any, names: tuple[str, ...]) -> bool:
     return all(node.get(name) is not None for name in names)
 
 
-def _strip_txt(reference: str) -> str:
-    """Delete every ``.txt`` in a reference, as the official evaluator does before it compares."""
-    return reference.replace(".txt", "")
+def read_reference(reference: str) -> str:
+    """Return a reference in NFC without any ``.txt``, which the official evaluator deletes before it compares."""
+    return compose(reference).text.replace(".txt", "")
 
 
 def _parse_number(feature: Any, name: str, path: Path, minimum: int = 0) -> int:

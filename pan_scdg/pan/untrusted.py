@@ -284,13 +284,13 @@ def stream_lines(path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTE
 def stream_columns(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the columns of each line of a run or of judgements, as trec_eval reads them.
 
-    Blank lines, lines that begin with ``#`` and a byte-order mark are skipped.
+    Blank lines, lines that begin with ``#`` and byte-order marks, also those of files that were joined, are skipped.
 
     Raises:
         UserError: see `stream_lines`.
     """
     for number, line in stream_lines(path):
-        columns = (line.removeprefix("\ufeff") if number == 1 else line).split()
+        columns = line.lstrip("\ufeff").split()
         if columns and not columns[0].startswith("#"):
             yield number, columns
 

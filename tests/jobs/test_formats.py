@@ -105,6 +105,9 @@ KINDS = {
         (EVALUATE,),
         (r"nDCG@10 +1\.0000", "3 queries"),
     ),
+    "judgements of two files with byte-order marks": Kind(
+        {**RETRIEVAL, "qrels.txt": "\ufeff" + QRELS.replace("q3", "\ufeffq3")}, (EVALUATE,), (r"nDCG@10 +1\.0000",)
+    ),
     "comments, words after the tag, blank lines": Kind(
         {
             **RETRIEVAL,
@@ -125,6 +128,11 @@ KINDS = {
         (EVALUATE,),
         (r"no query of the qrels \('1', \.\.\.\) is in the run \('q1', \.\.\.\)",),
         2,
+    ),
+    "judgements of other documents": Kind(
+        {**RETRIEVAL, "qrels.txt": QRELS.replace("d", "x")},
+        (EVALUATE,),
+        ("no document with a judgement is in",),
     ),
     "judgements of more queries": Kind(
         {**RETRIEVAL, "qrels.txt": QRELS + "q4 0 d1 1\n"},
@@ -170,10 +178,13 @@ KINDS = {
             PAIRS
             | {
                 "in/pairs": f"s1.txt {unicodedata.normalize(listed, 'résumé.txt')}\n",
-                f"in/src/{unicodedata.normalize(stored, 'résumé.txt')}": COPIED,
+                f"in/src/{unicodedata.normalize(stored, 'résumé.txt')}": PAIRS["in/src/r1.txt"],
+                f"in/truth/{unicodedata.normalize(stored, 's1-résumé.xml')}": unicodedata.normalize(
+                    stored, describe("plagiarism")["s1-r1.xml"].replace("r1", "résumé")
+                ),
             },
-            (DECIDE,),
-            ("decided 1 pair",),
+            (DECIDE, "evaluate --input in --output out"),
+            ("1 pair, 1 positive, 1 decided positive", r"macro_recall +1\.0000"),
         )
         for listed, stored in (("NFC", "NFD"), ("NFD", "NFC"))
     },
@@ -209,7 +220,9 @@ KINDS = {
         ("2 pairs, 1 positive, 0 decided positive",),
     ),
     "the same truth in two folders": Kind(
-        PAIRS | put("in/truth", describe("plagiarism")) | put("in/all", describe("plagiarism")),
+        PAIRS
+        | put("in/a", describe("plagiarism"))
+        | put("in/b", {name: f"{text}\n" for name, text in describe("plagiarism").items()}),
         (DECIDE, "evaluate --input in --output out"),
         ("3 pairs, 2 positive, 2 decided positive",),
     ),
