@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.seeds import RUN_WORDS, list_grams
-from pan_scdg.align.units import Integers, prepare_text
+from pan_scdg.align.units import Integers, read_words
+from pan_scdg.sentences import find_sentence_spans
 
 MIN_DOCUMENTS, MIN_CLASS = 5, 3
 """Documents that share a question: this number, or in a smaller class half of it, but at least `MIN_CLASS`."""
@@ -47,9 +48,9 @@ class _Document:
     """The hashes of the runs of words of a document; its words are not kept, for there may be many documents."""
 
     def __init__(self, text: str) -> None:
-        prepared = prepare_text(text, 1)
-        self.size = len(prepared.forms)
-        self.runs = np.array([hash(gram) for gram in list_grams(prepared)], np.int64)
+        words = read_words(text)
+        self.size = len(words.forms)
+        self.runs = np.array([hash(gram) for gram in list_grams(words)], np.int64)
         """The hash of the run that begins at each word, ``[max(0, size - RUN_WORDS + 1)]``."""
         self.own: Mask = np.ones(len(self.runs), bool)
         """True for the runs that no source contains."""
@@ -135,11 +136,11 @@ def _list_stretches(text: str, document: _Document, counts: Mapping[int, int]) -
     covered = document.cover(np.fromiter(counts, np.int64, len(counts)))
     if not covered.any():
         return
-    prepared = prepare_text(text, 1)
-    forms, words = prepared.forms, prepared.words
-    lines = [match.end() for match in re.finditer("\n", text)]
-    # the first word of each sentence and line
-    bounds = np.unique([*prepared.units[:, 0], *np.searchsorted(words[:, 0], lines), 0, len(forms)])
+    forms, words = read_words(text)
+    sentences = (begin for begin, _ in find_sentence_spans(text))
+    lines = (match.end() for match in re.finditer("\n", text))
+    # the first word of each sentence and line, and the number of words
+    bounds = np.unique(np.searchsorted(words[:, 0], [0, *sentences, *lines, len(text)]))
     edges = np.flatnonzero(np.diff(covered, prepend=False, append=False)).tolist()
     for first, last in (_trim(*edge, bounds.tolist()) for edge in zip(edges[::2], edges[1::2])):
         if first < last:
