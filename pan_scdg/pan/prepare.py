@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.normal_form import list_forms
 from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.text_alignment import name_detection, read_text
 from pan_scdg.pan.untrusted import is_file, read_document, read_utf8
@@ -129,8 +130,8 @@ def _parse_csv(text: str, path: Path, **options: Any) -> Iterator[tuple[int, lis
 def _check_document(table: Path, name: str, line: int) -> Path:
     if not name or not name.isprintable():
         raise UserError(f"the file name {name!r} is empty or contains control characters", "rename it", table, line)
-    path = table.parent / name
-    if not is_file(path):
+    path = next((path for form in list_forms(name) if is_file(path := table.parent / form)), None)
+    if path is None:
         remedy = "correct the path, which is relative to the table"
         raise UserError(f"the file {name!r} does not exist", remedy, table, line)
     read_document(path)

@@ -89,6 +89,10 @@ WORDS = " ".join(f"w{i * i % 9973}" for i in range(700))
 LONG = "".join(f"Boat {i} left quay {i * i % 997} at {i % 24} and came back with {i % 89} boxes.\n" for i in range(500))
 
 
+def decompose(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
 class Kind(NamedTuple):
     """Files as they come, the last of some commands, and what it says."""
 
@@ -219,6 +223,11 @@ KINDS = {
         ("prepare --table table.csv --output in", DECIDE, "evaluate --input in --output out"),
         ("2 pairs, 1 positive, 0 decided positive",),
     ),
+    "a table with names in another form": Kind(
+        {"table.csv": "suspicious,source\nrésumé.txt,b.txt\n", decompose("résumé.txt"): MORE, "b.txt": OWN},
+        ("prepare --table table.csv --output in", DECIDE),
+        ("decided 1 pair",),
+    ),
     "the same truth in two folders": Kind(
         PAIRS
         | put("in/a", describe("plagiarism"))
@@ -282,10 +291,6 @@ def pairs(tmp_path: Path) -> Callable[..., Path]:
         return tmp_path / "in"
 
     return write
-
-
-def decompose(text: str) -> str:
-    return unicodedata.normalize("NFD", text)
 
 
 @pytest.mark.usefixtures("real_encoder")
