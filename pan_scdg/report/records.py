@@ -170,9 +170,10 @@ def is_near(record: Mapping[str, Any]) -> bool:
     return bool(record.get("near_threshold")) or (share is not None and share <= UNCLEAR_SHARE)
 
 
-def rank_pair(pair: ReportPair) -> tuple[int, float]:
-    """Return the key by which pairs are sorted, best first."""
-    return DECISION_ORDER[pair.decision], float("inf") if pair.score is None else -pair.score
+def rank_pair(pair: ReportPair) -> tuple[int, bool, float]:
+    """Return the key by which pairs are sorted, best first: those that are only too short after other unclear ones."""
+    score = float("inf") if pair.score is None else -pair.score
+    return DECISION_ORDER[pair.decision], bool(pair.too_short), score
 
 
 def read_evidence(line: Mapping[str, Any]) -> Evidence:

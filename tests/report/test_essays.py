@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from pan_scdg.report.records import ReportText, subtract_spans
 from tests.report.samples import IN_SIGHT, MARKED, ROOT, click_passage, open_page, wait_until
 
 if TYPE_CHECKING:
@@ -73,9 +74,11 @@ def test_a_clicked_passage_is_that_of_the_file(page: "Page", checked: Checked) -
         lines = passages[suspicious, source]
         open_page(page, checked.folder / "report.html", f"#pair-{numbers[suspicious, source]}")
         target = (ESSAYS / "suspicious" / suspicious).read_text(encoding="utf-8")
+        quotations = ReportText("", target).exclude_quotations("alignment").excluded
         other = (ESSAYS / "sources" / source).read_text(encoding="utf-8")
         for i, line in enumerate(lines, 1):
             click_passage(page, 0, i)
             wait_until(page, IN_SIGHT, [1, i])
-            assert page.evaluate(MARKED, [0, i]) == target[line["begin"] : line["end"]]
+            places = subtract_spans(line["begin"], line["end"], quotations if line["counts"] else ())
+            assert page.evaluate(MARKED, [0, i]) == "".join(target[begin:end] for begin, end in places)
             assert page.evaluate(MARKED, [1, i]) == other[line["begin2"] : line["end2"]]
