@@ -25,31 +25,53 @@ MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2}
 """Largest share of a text's words in its quotations (lists) that is excluded; above it, all of them count."""
 
 _MARKS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "‚": "‘’", "「": "」", "『": "』"}
-_EITHER_SIDE = {'"': '"', "”": "”", "»": "»«", "›": "›‹"}
+_EITHER_SIDE = {'"': '"', "”": "”", "»": "»«", "›": "›‹", "‟": "”", "＂": "＂", "″": "″", "〝": "〞〟"}
 """Marks that also close a quotation: they open one at the beginning of a word only."""
-_BEFORE = r"(?<![^\s\ufeff\u200b(\[{<—–/-])"
-_AFTER = r"(?!(?!\d{1,3}(?!\w))\w)"
+_BEFORE = r"(?<![^\s\ufeff\u200b(\[{<—–/:*_-])"
+_AFTER = r"(?!(?![\d¹²³⁰⁴-⁹]{1,3}(?!\w))\w)"
 """No letter, but perhaps the number of a footnote."""
 _QUOTATION = re.compile(
     "|".join(
-        [rf"{first}[^{first}{last}]+[{last}]" for first, last in _MARKS.items()]
+        [
+            rf"{first}(?:[^{first}{last}]|{first}[^{first}{last}]*[{last}])+[{last}]"  # one within the other
+            for first, last in _MARKS.items()
+        ]
         + [rf"{_BEFORE}{first}(?=\S)[^{first}{last}]+[{last}]{_AFTER}" for first, last in _EITHER_SIDE.items()]
         # a keyboard has one of both marks only
         + [rf"{first}[^{first}\"]+\"{_AFTER}" for first in "“„"]
         + [rf"{_BEFORE}\"(?=\S)[^\"“”]+”"]
-        # a single mark is an apostrophe, too, before a letter; straight ones cannot be distinguished from apostrophes
+        + [r"``[^`]+?(?:''|\")", r"(?<![`\w])`(?![`\s])[^`]+?'(?!\w)"]  # as in LaTeX
+        # a single mark is an apostrophe, too, before a letter
         + [r"‘[^‘’]+(?:’(?=\w)[^‘’]+)*’(?!\w)"]
+        # a straight one also of a year or before a name: five words are a quotation
+        + [
+            rf"{_BEFORE}{mark}(?=(?:(?:[^\s']|'(?=\w))+\s+){{4}})[^']+(?:(?<=\w)'(?=\w)[^']+)*(?<=[\w.,;:!?…)]){mark}(?![\w'])"
+            for mark in ("''", "'")
+        ]
     )
 )
+_OPENER = re.compile(rf"[{''.join(_MARKS)}]|{_BEFORE}[{''.join(_EITHER_SIDE)}](?=\S)")
 _PARAGRAPH_END = re.compile(r"\n(?=[ \t\r]*\n)|\Z")
-_BLOCK_QUOTATION = re.compile(r"^[ \t\ufeff]*>.*(?:\n[ \t]*>.*)*", re.MULTILINE)
+MAX_PAGE_NUMBER = 12
+"""Characters of a paragraph that is the number of a page."""
+_BLOCK_QUOTATION = re.compile(
+    r"^[ \t\ufeff]*(?:[-*+] )?>.*(?:\n[ \t]*>.*)*"
+    r"|\\begin\{(quot\w+|displayquote)\}(?:(?!\\begin\{)[\s\S])*?\\end\{\1\}"
+    r"|(?<=:\n\n)([*_]{1,2})(?=\S)[^*_]+\2[ \t]*$",
+    re.MULTILINE,
+)
+_INDENTED = re.compile(r"(?<=\n\n)(?:(?: {4,}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
 
-_LIST_NAMES = {
-    *("references", "reference list", "list of references", "bibliography", "works cited", "literature"),
-    *("literature cited", "sources", "literatur", "literaturverzeichnis", "quellen", "bibliographie", "références"),
-    *("referencias", "bibliografía", "references cited", "cited references", "cited works", "sources cited"),
-    *("quellenverzeichnis", "quellenangaben", "literaturangaben", "bibliographic references", "citations"),
-}
+_LIST_NAME = re.compile(
+    r"""(?:[\w-]+\ ){0,3}?(?:
+    references?|referen\w{2,5}|referências|références|riferimenti|\w*bibliogra\w+|sito?gra\w+|webogra\w+|sources|resources
+    |works\ (?:cited|consulted)|further\ reading|(?:end|foot)?notes|citations|literatur\w*|litterat?ur\w*|literatuur\w*
+    |\w*quellen\w*|bronnen\w*|fuentes|källor|källför\w+|kilde\w*|lähteet|lähdeluettelo|irodalom\w*|zdroje|źródła
+    |piśmiennictwo|kaynak\w*|литература|литературы|источники|джерела|参考文献|參考文獻|引用文献|참고문헌|المراجع|מקורות
+    )(?:\ \w+){0,3}""",
+    re.VERBOSE,
+)
+"""A heading, in lower case; that of a review of literature may be one, too, since only entries make a list."""
 _HEADING_NUMBER = re.compile(r"[\divx]{1,4}[.)]?\s+")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d[a-z]?\b|\bdoi\b|https?://|www\.")
@@ -65,8 +87,8 @@ MAX_WRAPPED_LENGTH = 100
 """Characters of a line that can be one of several lines of an entry."""
 MIN_ENTRIES = 3
 """Consecutive entries that make a list without a heading."""
-MAX_CONTINUATION_LINES = 2
-"""Lines of an entry after the one with its year."""
+MAX_CONTINUATION = 200
+"""Characters of the lines of an entry after the one with its year."""
 
 
 class Part(NamedTuple):
@@ -130,20 +152,34 @@ def _measure_overlaps(spans: Integers, places: Integers) -> Integers:
 
 
 def _list_quotations(text: str) -> Iterator[Span]:
-    """Yield block quotations, and quotations whose marks open and close in one paragraph."""
+    """Yield block quotations, and quotations whose marks open and close in one paragraph, or on two pages."""
     yield from (match.span() for match in _BLOCK_QUOTATION.finditer(text))
+    indented = [match.span() for match in _INDENTED.finditer(text)]
+    if sum(end - begin for begin, end in indented) <= MAX_SHARES["quotation"] * len(text):
+        yield from indented
+    ends = [match.end() for match in _PARAGRAPH_END.finditer(text)]
     begin = 0
-    for paragraph in _PARAGRAPH_END.finditer(text):
-        yield from (match.span() for match in _QUOTATION.finditer(text, begin, paragraph.end()))
-        begin = paragraph.end()
+    for number, end in enumerate(ends):
+        for match in _QUOTATION.finditer(text, begin, end):
+            yield match.span()
+            begin = match.end()
+        if (opener := _OPENER.search(text, begin, end)) is not None:
+            following = text[end : ends[number + 1]].strip() if number + 1 < len(ends) else ""
+            last = min(number + (2 if len(following) <= MAX_PAGE_NUMBER else 1), len(ends) - 1)
+            if opener[0] in _MARKS and following.startswith(opener[0]):
+                yield opener.start(), end  # each paragraph of the quotation opens anew
+            elif (over_pages := _QUOTATION.match(text, opener.start(), ends[last])) is not None:
+                yield over_pages.span()
+                begin = over_pages.end()
+        begin = max(begin, end)
 
 
 def find_reference_lists(text: str) -> list[Span]:
     """Return the lists of references: entries below a heading, or at least `MIN_ENTRIES` in a row.
 
-    An entry begins with an author, a label or a year in brackets, and has a year or a link. Below a heading a short
-    line needs a year only, and an entry can have two more lines without one; but one of them has to begin with an
-    author or a label, or has a link, which prose that cites does not.
+    An entry begins with an author, a label or a year in brackets, and has a year or a link; more lines without one may
+    follow. Below a heading a short line needs a year only; but one of them has to begin with an author or a label, or
+    has a link, which prose that cites does not.
     """
     lists: list[Span] = []
     begin = end = entries = between = clear = 0
@@ -155,9 +191,13 @@ def find_reference_lists(text: str) -> list[Span]:
 
     for match in _LINE.finditer(text):
         line = match[0]
-        opens = len(line) <= MAX_WRAPPED_LENGTH and _name_heading(line) in _LIST_NAMES
+        opens = _is_heading(line)
         ends = not opens and (line.startswith("#") or bool(find_section_name(line)))
-        is_entry = not opens and not ends and _is_entry(line, headed and is_open)
+        is_entry = (
+            not opens
+            and not ends
+            and _is_entry(line, text[match.end() : match.end() + MAX_WRAPPED_LENGTH], headed and is_open)
+        )
         if opens or (is_entry and not is_open):
             close()
             begin, end, entries, between = match.start(), match.end(), int(is_entry), 0
@@ -166,8 +206,14 @@ def find_reference_lists(text: str) -> list[Span]:
         elif is_open and is_entry:
             end, entries, between = match.end(), entries + 1, 0
             clear += bool(_CLEAR_ENTRY.match(line))
-        elif is_open and headed and not ends and len(line) <= MAX_WRAPPED_LENGTH and between < MAX_CONTINUATION_LINES:
-            end, between = match.end(), between + 1
+        elif (
+            is_open
+            and not ends
+            and len(line) <= MAX_WRAPPED_LENGTH
+            and between + len(line) <= MAX_CONTINUATION
+            and (headed or text.count("\n", end, match.start()) == 1)
+        ):
+            end, between = match.end(), between + len(line)
         else:
             close()
             is_open = False
@@ -175,13 +221,21 @@ def find_reference_lists(text: str) -> list[Span]:
     return lists
 
 
-def _name_heading(line: str) -> str:
-    return _HEADING_NUMBER.sub("", strip_marks(line).casefold(), count=1).rstrip(".: *_")
-
-
-def _is_entry(line: str, below_heading: bool) -> bool:
-    if len(line) > MAX_ENTRY_LENGTH or not _YEAR.search(line):
+def _is_heading(line: str) -> bool:
+    """Return True for a line that names a list, perhaps with a number or the name of a chapter before it."""
+    if len(line) > MAX_WRAPPED_LENGTH:
         return False
-    if below_heading:
+    name = _HEADING_NUMBER.sub("", strip_marks(line).casefold(), count=1).rstrip(".: *_").rpartition(": ")[2]
+    letters = name.split()
+    name = "".join(letters) if len(letters) > 3 and max(map(len, letters)) == 1 else " ".join(letters)
+    return _LIST_NAME.fullmatch(name) is not None
+
+
+def _is_entry(line: str, following: str, below_heading: bool) -> bool:
+    """Return True for a line that begins an entry; without a heading its year may be on the next line."""
+    if len(line) > MAX_ENTRY_LENGTH:
+        return False
+    if below_heading and _YEAR.search(line):
         return len(line) <= MAX_WRAPPED_LENGTH or bool(_BY_LABEL.match(line) or _BY_AUTHOR.match(line))
-    return bool(_BY_AUTHOR.match(line))
+    rest = following.partition("\n\n")[0] if len(line) <= MAX_WRAPPED_LENGTH else ""
+    return not below_heading and bool(_BY_AUTHOR.match(line)) and bool(_YEAR.search(line + rest))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from pan_scdg.errors import UserError, get_first_line, need_packages
-from pan_scdg.pan.docx import show_visible_text
+from pan_scdg.pan.docx import QUOTATION, show_visible_text
 from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.odt import convert_odt
 from pan_scdg.pan.pdf import PASSWORD, convert_pdf
@@ -146,7 +146,11 @@ def _convert_docx(path: Path) -> tuple[str, list[str]]:
 
     _check_archive(path)
     file, warnings = show_visible_text(path)
-    html = mammoth.convert_to_html(file, convert_image=mammoth.images.img_element(lambda _: {})).value
+    html = mammoth.convert_to_html(
+        file,
+        style_map=f"p.{QUOTATION} => blockquote > p:fresh",
+        convert_image=mammoth.images.img_element(lambda _: {}),
+    ).value
     return extract_html(html), warnings
 
 

@@ -36,6 +36,8 @@ MATHS = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 WRAPPERS = [*(f"{WORD}{name}" for name in ("bdo", "dir", "fldSimple", "smartTag", "customXml")), f"{MATHS}oMathPara"]
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 QUOTATION_STYLES = {"quote", "intensequote", "blocktext", "blockquote", "blockquotation", "quotation", "quotations"}
+QUOTATION = "scdg-quotation"
+"""The style that block quotations get."""
 SIDES = (("left", "start"), ("right", "end"))
 TWIPS, EMU = 20, 12700
 """Units of a point."""
@@ -151,7 +153,7 @@ def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
                 text.text = space if text is texts[0] else ""
     for paragraph in root.iter(f"{WORD}p"):
         if _is_block_quotation(paragraph, formats):
-            paragraph.insert(int(paragraph.find(f"{WORD}pPr") is not None), _make_run("> "))
+            _set_style(paragraph, QUOTATION)
     for box in list(root.iter(f"{WORD}txbxContent")):
         _move_behind(box, *(ancestor for ancestor in box.iterancestors(f"{WORD}p")))
     for ruby in list(root.iter(f"{WORD}ruby")):
@@ -164,6 +166,18 @@ def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
         warnings[NOT_READ] = None
     result: bytes = etree.tostring(root)
     return result
+
+
+def _set_style(paragraph: Any, name: str) -> None:
+    from lxml import etree
+
+    formats = paragraph.find(f"{WORD}pPr")
+    if formats is None:
+        formats = etree.Element(f"{WORD}pPr")
+        paragraph.insert(0, formats)
+    style = formats.find(f"{WORD}pStyle")
+    style = etree.SubElement(formats, f"{WORD}pStyle") if style is None else style
+    style.set(f"{WORD}val", name)
 
 
 def _make_run(text: str) -> Any:

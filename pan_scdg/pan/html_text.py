@@ -117,7 +117,8 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
         is_quotation = tag == "blockquote" or (tag in ("p", "div") and is_indented(declared))
         is_quotation = is_quotation or (tag == "p" and _is_italic_quotation(element, declared, pieces))
         places.append(_Place(look, places[-1].is_quoted or is_quotation))
-        pieces += filter(None, ["\n" if tag == "br" else SEPARATORS.get(tag), "“" if tag == "q" else ""])
+        line = "\n> " if places[-1].is_quoted else "\n"
+        pieces += filter(None, [line if tag == "br" else SEPARATORS.get(tag), "“" if tag == "q" else ""])
         add(element.text)
     return pieces
 

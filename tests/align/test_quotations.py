@@ -48,6 +48,17 @@ def classify(text: str, part: str) -> tuple[Kind | None, bool]:
         ('She wrote "so it is"12 and "so"3. "No"2nd "no"1234', ['"so it is"', '"so"']),
         ('\ufeff"A mark before it"', ['"A mark before it"']),
         ("\ufeff> a line\n> another", ["\ufeff> a line\n> another"]),
+        ("- So:\n- > a line", ["- > a line"]),
+        ("He said 'it isn't the end of it all' and 'so' he left.", ["'it isn't the end of it all'"]),
+        ('He said:"one"¹² and *"two"*, ＂three＂ ″four″ ‟five”', ['"one"', '"two"', "＂three＂", "″four″", "‟five”"]),
+        ("It is ``one's own'' or `two' and `code` of hers'", ["``one's own''", "`two'"]),
+        ("“One “two” three” and “four", ["“One “two” three”"]),
+        ('So "one\n\n12\n\ntwo" and "three\n\nfour" end', ['"one\n\n12\n\ntwo"', '"three\n\nfour"']),
+        ("“One two.\n\n“Three.” Four.", ["“One two.\n", "“Three.”"]),
+        ("So:\n\n*One two.*\n\nThree:\n\n*four* five\n\n*Six.*", ["*One two.*"]),
+        ("So\n\\begin{quote}\none\n\\end{quote} two", ["\\begin{quote}\none\n\\end{quote}"]),
+        ("A long paragraph of my own.\n\n    one\n    two\n\n    three\n\nfour five", ["    one\n    two\n"]),
+        ("    all of\n    the text\n\n    is set\n    like this", []),
     ],
 )
 def test_quotations_are_recognised(text: str, quoted: list[str]) -> None:
@@ -84,7 +95,17 @@ def test_everything_in_quotation_marks_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "heading", ["References", "## 7. Works Cited", "**Bibliography:**", "IV. Literaturverzeichnis"]
+    "heading",
+    [
+        *("References", "## 7. Works Cited", "**Bibliography:**", "IV. Literaturverzeichnis", "Chapter 8: References"),
+        *(
+            "R e f e r e n c e s",
+            "Literatur- und Quellenverzeichnis",
+            "Références bibliographiques",
+            "参考文献",
+            "Źródła",
+        ),
+    ],
 )
 def test_a_list_begins_at_its_heading_and_ends_at_the_next(heading: str) -> None:
     text = f"{OWN}\n\n{heading}\n\n{ENTRIES}\n\nAppendix\n\nMore text of 1998."
@@ -98,6 +119,8 @@ def test_a_list_without_a_heading_has_three_authors() -> None:
     lines = [line for line in ENTRIES.split("\n") if line[0] != "W"]
     assert [text.count("\n") for text in find(f"{OWN}\n" + "\n".join(lines), "references")] == [2]
     assert find(f"{OWN}\n" + "\n".join(lines[:2]), "references") == []
+    wrapped = "\n".join(lines).replace(", and", ",\n  and").replace(" of ", "\nof ")
+    assert find(f"{OWN}\n\n{wrapped}\n\n{OWN}", "references") == [wrapped]
 
 
 def test_wrapped_entries_are_a_list_and_prose_below_a_heading_is_none() -> None:
@@ -139,7 +162,21 @@ def test_parts_of_hostile_texts_are_in_order_and_apart(pieces: list[str]) -> Non
 
 
 def test_many_marks_take_no_longer_than_many_letters() -> None:
-    for mark in ('"a ', "“", "‘a", "“„«»", "\n> ", "References\n", "A. A. 1998\n", '\n "', "« ‹ ‚ 「 “"):
+    for mark in (
+        '"a ',
+        "'a b c d e ",
+        "``",
+        "“\n\n",
+        "    a\n",
+        "“",
+        "‘a",
+        "“„«»",
+        "\n> ",
+        "References\n",
+        "A. A. 1998\n",
+        '\n "',
+        "« ‹ ‚ 「 “",
+    ):
         text = mark * (100_000 // len(mark))
         find_reference_lists(text)
         assert len(prepare_text(text).parts) == 2

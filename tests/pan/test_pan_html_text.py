@@ -92,7 +92,7 @@ WHITE = "<b style='color:white'>x</b>"
     [
         (f"Salt{WHITE}and{WHITE}tide", "Salt and tide"),
         (f"Sa{WHITE}lt a{WHITE}nd the ti{WHITE}de", "Salt and the tide"),
-        ("<blockquote>One<br>two<div>three</div></blockquote>four", "> One\ntwo\n\n> three\n\nfour"),
+        ("<blockquote>One<br>two<div>three</div></blockquote>four", "> One\n> two\n\n> three\n\nfour"),
         ("<p>One</p><p style='margin: 0 40px'>two</p><p style='margin-left: 40px'>three", "One\n\n> two\n\nthree"),
         ("<p>She wrote: <q>One</q>", "She wrote: “One”"),
         ("<p>He says:<p><i>one two three four five six seven eight</i><p>End", "> one"),
