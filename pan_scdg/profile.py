@@ -50,7 +50,7 @@ OverLong = Literal["error", "segments"]
 
 def _check_aggregation(name: str) -> str:
     if name not in AGGREGATIONS:
-        raise ValueError(f"{name!r} is not an aggregation; use one of {', '.join(AGGREGATIONS)}")
+        raise ValueError(f"{name!r} is not an aggregation: use one of {', '.join(AGGREGATIONS)}")
     return name
 
 
@@ -100,15 +100,15 @@ class ModelSettings(Table):
     @model_validator(mode="after")
     def _extends_by_a_factor(self) -> "ModelSettings":
         if (self.positions != "as-published") != (self.position_factor is not None):
-            raise ValueError('position_factor goes with positions = "extended" or "yarn", which need it')
+            raise ValueError('position_factor and positions = "extended" or "yarn" need each other')
         return self
 
     @model_validator(mode="after")
     def _replaces_only_bf16(self) -> "ModelSettings":
         if self.dtype_without_bf16 is not None and self.dtype != "bfloat16":
-            raise ValueError("dtype_without_bf16 is for a profile whose dtype is bfloat16")
+            raise ValueError("dtype_without_bf16 needs a profile whose dtype is bfloat16")
         if self.dtype_without_bf16 is not None and self.attention in ("flash_attention_2", "varlen"):
-            raise ValueError(f"{self.attention} needs a device with bfloat16, so that dtype_without_bf16 has no effect")
+            raise ValueError(f"{self.attention} needs a device with bfloat16: leave out dtype_without_bf16")
         return self
 
 
@@ -226,14 +226,14 @@ class GainSettings(MethodSettings):
     def _has_one_parameter(self) -> "GainSettings":
         entry = AGGREGATIONS[self.aggregation]
         if entry.joint:
-            raise ValueError(f"the aggregation {self.aggregation} compares candidates: use it in [retrieval]")
+            raise ValueError(f"the aggregation {self.aggregation} belongs into [retrieval]")
         for other in {"q", "w"} - {entry.parameter}:
             if getattr(self, other) is not None:
                 what = f"which uses {entry.parameter or 'none'}"
                 raise ValueError(f"{other} is not a parameter of the aggregation {self.aggregation}, {what}")
         count = len(entry.statistics)
         if self.weights is not None and (count < 2 or len(self.weights.coefficients) != count):
-            raise ValueError("weights are of the three features of the aggregation gain-logistic")
+            raise ValueError("weights need the aggregation gain-logistic, which has three features")
         return self
 
     @property
@@ -381,7 +381,7 @@ class GramLogisticSettings(MethodSettings):
     @model_validator(mode="after")
     def _has_weights_of_three(self) -> "GramLogisticSettings":
         if self.weights is not None and len(self.weights.coefficients) != len(self.features):
-            raise ValueError("weights must be of three features: Jaccard and the two containments")
+            raise ValueError("weights must have three numbers: Jaccard similarity and the two containments")
         return self
 
     def compute_score(self, values: Values) -> float:
@@ -546,9 +546,9 @@ class RetrievalSettings(Table):
     @model_validator(mode="after")
     def _has_one_parameter(self) -> "RetrievalSettings":
         if AGGREGATIONS[self.aggregation].statistics:
-            raise ValueError(f"the aggregation {self.aggregation} is for pairs: use it in [gains]")
+            raise ValueError(f"the aggregation {self.aggregation} belongs into [gains]")
         if (AGGREGATIONS[self.aggregation].parameter == "w") != (self.w is not None):
-            raise ValueError("w is a parameter of share and of the window aggregations only")
+            raise ValueError("w needs the aggregation share or a window aggregation")
         return self
 
     @model_validator(mode="after")
@@ -556,11 +556,11 @@ class RetrievalSettings(Table):
         if len(set(self.routes)) < len(self.routes):
             raise ValueError("a route occurs twice")
         if self.fusion == "daac" and set(self.routes) != set(DAAC_ROUTES):
-            raise ValueError(f"the fusion daac has the routes {', '.join(DAAC_ROUTES)} and no others")
+            raise ValueError(f"the fusion daac needs the routes {', '.join(DAAC_ROUTES)}")
         if self.fusion == "none" and len(self.routes) > 1:
             raise ValueError("several routes need a fusion: daac, rrf or combsum")
         if self.dense is None and any(not route.startswith("bm25") for route in self.routes):
-            raise ValueError("the table [retrieval.dense] is missing, which only routes of BM25 do not need")
+            raise ValueError("the routes need a table [retrieval.dense]")
         return self
 
     @property
@@ -604,7 +604,7 @@ class Profile(Table):
             raise ValueError("the table [passages] needs a [decide] table")
         reranks = self.retrieval is not None and self.retrieval.rerank
         if self.model is None and (self.gains is not None or reranks):
-            raise ValueError("the table [model] is missing, which only a [retrieval] with rerank = false does not need")
+            raise ValueError("the profile needs a table [model], unless rerank is false in [retrieval]")
         return self
 
     @model_validator(mode="after")
@@ -612,9 +612,9 @@ class Profile(Table):
         method = None if self.decide is None else self.decide.method
         tables = {name for name in get_args(MethodName) if getattr(self, name.replace("-", "_")) is not None}
         if method is not None and method not in tables:
-            raise ValueError(f"the table [{method.replace('-', '_')}] is missing, which decide.method names")
+            raise ValueError(f"the table [{method.replace('-', '_')}] is missing, but decide.method names it")
         if others := tables - {method, "gains"}:
-            raise ValueError(f"[{min(others).replace('-', '_')}] is no table of the method {method}")
+            raise ValueError(f"[{min(others).replace('-', '_')}] does not belong to the method {method}")
         if self.decide is not None and self.decide.threshold is not None:
             settings = self.method_settings
             missing = [name for name in settings.parameters if getattr(settings, name) is None]

@@ -158,7 +158,7 @@ def match_results(
             raise UserError(what, remedy, result.folder)
         if sides.setdefault(result.profile.name, {}).setdefault(side, result) is not result:
             raise UserError(
-                f"is a second result of the profile {result.profile.name} on {side}", "leave one out", result.folder
+                f"is another result of the profile {result.profile.name} on {side}", "leave one out", result.folder
             )
     for name, own in sides.items():
         if missing := {"pan25", "multinews"} - own.keys():

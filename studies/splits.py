@@ -156,7 +156,12 @@ def _read_rows(path: Path) -> Iterable[tuple[int, str, str]]:
             raise UserError(f"lacks the column pair_id or {' or '.join(PART_COLUMNS)}", "correct the header", path, 1)
         for row in reader:
             if row["pair_id"] is None or row[column] is None or None in row:
-                raise UserError("not as many columns as the header", "correct the line", path, reader.line_num)
+                raise UserError(
+                    "the line and the header differ in their number of columns",
+                    "correct the line",
+                    path,
+                    reader.line_num,
+                )
             yield reader.line_num, row["pair_id"], row[column]
     except csv.Error as e:
         raise UserError(f"not CSV: {e}", "correct the line", path, max(1, reader.line_num)) from e

@@ -64,7 +64,7 @@ def check_output(output: Path, overwrite: bool) -> None:
     if not (output / TABLES).is_file():
         raise UserError("exists and is not the output of a study", "choose another --output", output)
     if not overwrite:
-        raise UserError("holds the output of a study", "choose another --output, or --overwrite", output)
+        raise UserError("contains the output of a study", "choose another --output, or --overwrite", output)
 
 
 def write_report(

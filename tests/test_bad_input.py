@@ -322,9 +322,7 @@ BAD = {
     "a file to score that is none": _score(TEXT, None, "/b.txt: the file does not exist. Give two text files"),
     "a PDF to score": _score(PDF, TEXT, "/a.txt: this is a PDF, not a text file. Export it as plain text in UTF-8"),
     "an empty file to score": _score(" \n", TEXT, "/a.txt: the suspicious document is empty. "),
-    "standard input twice": Bad(
-        {}, "^only one of the two files can be standard input. See", "score - - --model {model}"
-    ),
+    "standard input twice": Bad({}, "^only one file can be standard input. See", "score - - --model {model}"),
     "no table": Bad({}, "/table.csv: the file does not exist. ", PREPARE),
     "an empty table": _table("", "/table.csv: contains no pairs. Add lines"),
     "a table not UTF-8": _table("a.txt,b.txt\nKäse.txt,b.txt\n".encode("latin-1"), "/table.csv:2: not UTF-8: byte 13 "),

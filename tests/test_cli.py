@@ -384,7 +384,7 @@ def test_bad_standard_input_is_one_line(
     assert out == ""
     assert err.splitlines()[-1].startswith(f"error: {says}")
     assert small("score", "-", "-") == 2
-    assert "only one of the two files can be standard input" in capsys.readouterr().err
+    assert "only one file can be standard input" in capsys.readouterr().err
 
 
 def test_score_without_a_threshold_decides_nothing(

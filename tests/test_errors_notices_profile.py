@@ -132,9 +132,9 @@ class TestProfile:
                 "a threshold needs the w",
             ),
             (SMALL.replace('"gains"', '"gains"\nthreshold = 0.1'), "a threshold needs the q"),
-            (SMALL.replace('"gains"', '"alignment"'), "the table [alignment] is missing, which decide.method names"),
-            (SMALL + "[containment]\n", "[containment] is no table of the method gains"),
-            (SMALL.replace("[model]\nname", "[passages]\nencoder"), "the table [model] is missing"),
+            (SMALL.replace('"gains"', '"alignment"'), "the table [alignment] is missing, but decide.method names it"),
+            (SMALL + "[containment]\n", "[containment] does not belong to the method gains"),
+            (SMALL.replace("[model]\nname", "[passages]\nencoder"), "needs a table [model]"),
             (SMALL.replace('"small"', '"../small"'), "name: "),
             (SMALL.replace('"some-model"', '"/etc/model"'), "model.name: "),
             (SMALL.split("[decide]")[0], "a profile needs a [decide] or a [retrieval] table"),
@@ -182,8 +182,8 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("fields", "told"),
         [
-            ({"aggregation": "window"}, "w is a parameter"),
-            ({"w": 64}, "w is a parameter"),
+            ({"aggregation": "window"}, "w needs the aggregation"),
+            ({"w": 64}, "w needs the aggregation"),
             ({"source_tokens": 0}, "retrieval.source_tokens"),
         ],
     )

@@ -128,7 +128,7 @@ def test_set_up_refuses_a_full_disk(clone: Path) -> None:
     df.chmod(0o755)
     done = set_up(clone, PYTHON=sys.executable, PATH=f"{clone / 'bin'}:{os.environ['PATH']}")
     assert done.returncode == 2
-    assert "only 2 GB of disk free here, 7 GB needed" in done.stderr
+    assert "7 GB of disk are needed, and 2 GB are free here" in done.stderr
     assert not (clone / ".venv").exists()
 
 

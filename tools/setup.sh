@@ -22,26 +22,26 @@ find_python() {
             return
         fi
     done
-    echo "setup: no Python 3.10 to 3.12 found; install one, or name it: make PYTHON=/path/to/python3.11 ..." >&2
+    echo "setup: no Python 3.10 to 3.12 found. Install one, or name it: make PYTHON=/path/to/python3.11 ..." >&2
     exit 2
 }
 python=$(find_python)
 
 if [ -n "${TORCH_INDEX_URL:-}" ]; then
     need_gb=3
-    echo "setup: installing into .venv with torch from TORCH_INDEX_URL; wants $need_gb GB of free disk"
+    echo "setup: installing into .venv with torch from TORCH_INDEX_URL. This needs $need_gb GB of free disk."
 else
-    echo "setup: downloads and installs into .venv; needs about 6 GB of disk, most of it CUDA libraries"
-    echo "setup: that torch brings along (set TORCH_INDEX_URL to an index with CPU wheels to avoid them); takes two minutes"
+    echo "setup: installing into .venv takes two minutes and $need_gb GB of free disk, most of it for the CUDA libraries of torch."
+    echo "setup: to leave them out, set TORCH_INDEX_URL to an index with CPU wheels."
 fi
 free_gb=$(($(df -Pk . | awk 'NR == 2 { print $4 }') / 1048576))
 if [ "$free_gb" -lt "$need_gb" ]; then
-    echo "setup: only $free_gb GB of disk free here, $need_gb GB needed; free some, or clone onto another disk" >&2
+    echo "setup: $need_gb GB of disk are needed, and $free_gb GB are free here. Free some, or clone onto another disk." >&2
     exit 2
 fi
 
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-    echo "setup: $python cannot make virtual environments; install its venv package (Debian: python3-venv)" >&2
+    echo "setup: $python cannot make virtual environments. Install its venv package (Debian: python3-venv)." >&2
     exit 2
 fi
 rm -rf .venv

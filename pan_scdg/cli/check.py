@@ -86,7 +86,7 @@ def check(
     if not among and sources is None and old is None:
         raise click.UsageError("give SOURCES, --among or --old")
     if author_folders and not among:
-        raise click.UsageError("--author-folders has an effect with --among alone: add --among")
+        raise click.UsageError("--author-folders needs --among")
     inputs = Inputs(suspicious, sources, among, old, template, author_folders)
     paths = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--old": old, "--template": template}
     check_folders(output, paths | {"--model": rest["model"], "--profile": find_profile_file(profile)})

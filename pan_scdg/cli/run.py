@@ -166,7 +166,7 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
     # of a container, the variable may be set for both tasks
     source = click.get_current_context().get_parameter_source("deadline")
     if task == "pairs" and source is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--deadline is for retrieval")
+        raise click.UsageError("--deadline needs an input for retrieval")
     for name in ("report", "threshold"):
         if rest["scores_only"] and rest[name]:
             raise click.UsageError(f"--{name} cannot be combined with --scores-only")

@@ -67,7 +67,7 @@ def score(
     from pan_scdg.jobs.result import write_atomically
 
     if suspicious == source == STANDARD:
-        raise click.UsageError("only one of the two files can be standard input")
+        raise click.UsageError("only one file can be standard input")
     chosen = load_chosen_profile(profile, over_long)
     if tokens is not None and chosen.gains is None:
         raise click.UsageError(f"--tokens needs a profile with gains, which {chosen.name} lacks")

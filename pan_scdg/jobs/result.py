@@ -285,7 +285,7 @@ def _check_same(recorded: Mapping[str, Any], job: Mapping[str, Any], what: str, 
     if different:
         fields = [name for name in different if name in DIFFERENT_JOB] or ["settings"]
         remedy = "choose another --output, or --overwrite to replace it"
-        raise UserError(f"{what} of other {' and '.join(fields)}", remedy, output)
+        raise UserError(f"{what} from another run: different {' and '.join(fields)}", remedy, output)
 
 
 def _refuse_other_files(output: Path, files: Sequence[str]) -> None:

@@ -281,7 +281,7 @@ def test_drafts_in_the_folder_of_an_author_are_not_compared(check: Callable[...,
     assert "all texts are of one author" in check(one, "--among", "--author-folders", output="one-out", code=2).err
     flat = write(tmp_path / "flat", make_class(2))
     assert "contains no folders of authors" in check(flat, "--among", "--author-folders", output="f", code=2).err
-    assert "add --among" in check(flat, SOURCE, "--author-folders", output="f", code=2).err
+    assert "--author-folders needs --among" in check(flat, SOURCE, "--author-folders", output="f", code=2).err
 
 
 def test_files_of_sources_are_named_with_their_side(check: Callable[..., Any], tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_another_limit_is_another_job(pairs_input: Path, run: Run, visible: Visi
     assert "already complete" in again.err
     for more in ((), ("--limit", 4)):
         refused = run(pairs_input, output, *more)
-        assert (refused.code, "holds a result of other settings" in refused.err) == (2, True)
+        assert (refused.code, "from another run: different settings" in refused.err) == (2, True)
         assert visible(output) == before
     assert run(pairs_input, output, "--overwrite", "--limit", 6).code == 0
     assert set(visible(output)) > set(before)

@@ -231,7 +231,7 @@ def test_other_weights_under_the_same_config_are_another_result(
     other_weights(model, 1.2)
     refused = run(pairs_input, tmp_path / "one", model=model)
     assert refused.code == 2
-    assert "holds a result of other models" in refused.err
+    assert "from another run: different models" in refused.err
 
 
 def test_scores_of_any_threshold_are_those_of_the_kept_gains(
@@ -295,7 +295,7 @@ def test_a_threshold_and_a_q_of_the_command_line_decide(
     for pair, one in decisions.items():
         assert (one["score"], one["threshold"]) == (pytest.approx(scores[pair], abs=1e-4), threshold)
     refused = run(pairs_input, tmp_path / "out", "--threshold", 1, "--q", 20, profile=uncalibrated)
-    assert "holds a result of other profile" in refused.err
+    assert "from another run: different profile" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,12 @@ def test_a_stopped_run_continues_and_a_complete_one_is_kept(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("field", "message"),
-    [("input", "other input"), ("models", "other models"), ("device", "other settings"), ("task", "other task")],
+    [
+        ("input", "different input"),
+        ("models", "different models"),
+        ("device", "different settings"),
+        ("task", "different task"),
+    ],
 )
 @pytest.mark.parametrize("complete", [True, False])
 def test_no_score_is_given_to_another_job(tmp_path: Path, field: str, message: str, complete: bool) -> None:
@@ -97,7 +102,10 @@ def test_no_score_is_given_to_another_job(tmp_path: Path, field: str, message: s
             publish(work, "one")
     other = {**JOB, field: "other"}
     kind = "a" if complete else "an unfinished"
-    with pytest.raises(UserError, match=f"contains {kind} result of {message}"), open_result(tmp_path, other):
+    with (
+        pytest.raises(UserError, match=f"contains {kind} result from another run: {message}"),
+        open_result(tmp_path, other),
+    ):
         pass
     with open_result(tmp_path, other, overwrite=True) as work:
         assert work is not None

@@ -81,6 +81,6 @@ def test_pairs_have_no_deadline_except_by_the_variable_of_a_container(
     pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = run(pairs_input, tmp_path / "out", "--deadline", 24)
-    assert (refused.code, "--deadline is for retrieval" in refused.err) == (2, True)
+    assert (refused.code, "--deadline needs an input for retrieval" in refused.err) == (2, True)
     monkeypatch.setenv("PAN_SCDG_DEADLINE", "24")
     assert run(pairs_input, tmp_path / "out").code == 0

@@ -184,7 +184,7 @@ def test_pairs_without_a_score_are_in_no_row(prepared: Path, tmp_path: Path) -> 
         (lambda result, out: (result / "scores.jsonl").write_text("{\n"), "is not a line of a result"),
         (lambda result, out: (result / "scores.jsonl").write_text(""), "no pair of the manifest has a score"),
         (lambda result, out: (out.mkdir(), (out / "mine.txt").touch()), "exists and is not the output of a study"),
-        (lambda result, out: (out.mkdir(), (out / TABLES).touch()), "holds the output of a study"),
+        (lambda result, out: (out.mkdir(), (out / TABLES).touch()), "contains the output of a study"),
     ],
 )
 def test_what_cannot_be_studied_is_one_line(

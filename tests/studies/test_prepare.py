@@ -285,7 +285,7 @@ def test_the_counts_of_the_paper_come_out() -> None:
         ("pair_id,split\na-x,train\nb-y,test\nc-x,test\n", "have documents in common"),
         ("pair_id,split\na-x,train\na-x,test\n", "occurs twice"),
         ("pair_id,split\na-x,train\nb-y,dev\nc-x,test\n", "neither train nor test"),
-        ("pair_id,split\na-x,train\nb-y\n", "not as many columns"),
+        ("pair_id,split\na-x,train\nb-y\n", "differ in their number of columns"),
         ("pair_id,split\na-x,test\nb-y,test\nc-x,test\n", "too few pairs for a training and a test part"),
         ('pair_id,split\n"a', "not CSV"),
     ],

@@ -136,7 +136,7 @@ def test_results_that_do_not_belong_together(
         assert not (tmp_path / "out").exists()
 
     refuse("the profile pan25-bm25 has no result on pan25", folders[0])
-    refuse("is a second result of the profile pan25-bm25 on multinews", folders[0], folders[0])
+    refuse("is another result of the profile pan25-bm25 on multinews", folders[0], folders[0])
     stranger = write_result(tmp_path / "stranger", "pan25-bm25", {("x", "y"): {"score": 1.0}})
     refuse("has no pair of pan25/ or multinews/", stranger)
     other = write_result(tmp_path / "other", "pan25-bm25", RESULTS["pan25-bm25"][0], models={"language_model": "x"})
