@@ -195,7 +195,24 @@ def _exclude_questions(
         )
         for text, own in zip(texts, shared)
     ]
-    stretches = {one.words: (one, text) for own, text in zip(shared, compared) for one in own}
+    lines = _describe_stretches(shared, compared, "Excluded: {} words that {} of {} texts share: {}")
+    if sources:
+        rest = [text.compared.text or "" for text in masked]
+        counted = find_shared(rest, (), max(required, len(texts) // 2 + 1))
+        line = "Not excluded: {} words that {} of {} texts share and a source contains: {}"
+        lines += _describe_stretches(counted, rest, f"{line} (if this is the question, name it with --template)")
+    return masked, tuple(lines)
+
+
+def _describe_stretches(shared: Sequence[Sequence[SharedStretch]], texts: Sequence[str], line: str) -> list[str]:
+    """Return a line for each shared stretch, those of most texts first, at most `MAX_QUESTIONS`.
+
+    Args:
+        shared: stretches of each text.
+        texts: all texts.
+        line: format of the number of words, of the texts with the stretch, of all texts, and of the first words.
+    """
+    stretches = {one.words: (one, text) for own, text in zip(shared, texts) for one in own}
     ranked = sorted(stretches.values(), key=lambda item: (-item[0].documents, -len(item[0].words), item[0].words))
     lines: list[str] = []
     named: list[str] = []
@@ -203,15 +220,11 @@ def _exclude_questions(
         words = " ".join(one.words)
         if not any(words in other for other in named):  # else a part of it, as in a text with a slip
             named.append(words)
-            lines.append(_describe_question(one, text, len(texts)))
+            first = text[one.begin : one.end].split()
+            shown = " ".join(first[:FIRST_WORDS]) + (" ..." if len(first) > FIRST_WORDS else "")
+            lines.append(escape_controls(line.format(len(one.words), one.documents, len(texts), shown)))
     more = len(lines) - MAX_QUESTIONS
-    return masked, (*lines[:MAX_QUESTIONS], *([f"Excluded: {more} more passages that many share."] if more > 0 else []))
-
-
-def _describe_question(part: SharedStretch, text: str, texts: int) -> str:
-    words = text[part.begin : part.end].split()
-    first = " ".join(words[:FIRST_WORDS]) + (" ..." if len(words) > FIRST_WORDS else "")
-    return escape_controls(f"Excluded: {len(part.words)} words that {part.documents} of {texts} texts share: {first}")
+    return [*lines[:MAX_QUESTIONS], *([f"{more} more passages that many share."] if more > 0 else [])]
 
 
 def _warn(text: CheckedText, notices: Notices) -> CheckedText:

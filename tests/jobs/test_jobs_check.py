@@ -352,6 +352,14 @@ def test_the_question_that_all_were_given_is_excluded_and_a_ring_of_copies_is_no
     assert (f"shared by {max(asked, 1)} of {size} texts" in page) == (excluded is not None)
 
 
+def test_a_question_that_a_source_contains_counts_and_is_named(check: Callable[..., Any], tmp_path: Path) -> None:
+    texts = {name: f"Question 2\n{QUESTION}\n{text}" for name, text in make_class(6).items()}
+    source = write(tmp_path / "source", {"sheet.txt": f"Question 2\n{QUESTION}"})
+    done = check(write(tmp_path / "texts", texts), source)
+    assert "Not excluded: 36 words that 6 of 6 texts share and a source contains: Question 2 Discuss" in done.err
+    assert "Excluded: " not in done.err
+
+
 def test_what_many_copied_from_a_source_counts_and_the_passage_says_how_many(
     check: Callable[..., Any], tmp_path: Path
 ) -> None:
