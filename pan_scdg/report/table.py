@@ -29,8 +29,10 @@ PAIR_COLUMNS = (
     "verbatim",
     "warnings",
 )
-TEXT_COLUMNS = ("rank", "text", "decision", "points", "score", "share", "sources")
+TEXT_COLUMNS = ("rank", "text", "decision", "points", "score", "share", "sources", "warnings")
 NOT_READ = "not read"
+OTHER_SIDES = ("sources/", "old/")
+"""Beginnings of the names of files that are no suspicious texts and could not be read."""
 MAX_ROWS_SHOWN = 20
 MAX_NEXT_SHOWN = 3
 MAX_NAME_CHARACTERS = 40
@@ -60,15 +62,17 @@ def format_pairs(report: Report) -> str:
 
 
 def format_texts(report: Report) -> str:
-    """Return the suspicious texts as CSV, best first, each with its sources."""
-    return _format_csv(
-        TEXT_COLUMNS, ((rank, *_describe_text(report, text)) for rank, text in enumerate(rank_texts(report), 1))
-    )
+    """Return the suspicious texts as CSV, best first, each with its sources, then those that could not be read."""
+    rows = [(rank, *_describe_text(report, text)) for rank, text in enumerate(rank_texts(report), 1)]
+    not_read = {name: reason for name, reason in report.not_read.items() if not name.startswith(OTHER_SIDES)}
+    rows += [("", name, NOT_READ, "", "", "", "", reason) for name, reason in not_read.items()]
+    return _format_csv(TEXT_COLUMNS, rows)
 
 
 def _describe_text(report: Report, text: RankedText) -> tuple[object, ...]:
     points, sources = measure_points(text.score, report.threshold), SEPARATOR.join(one.source for one in text.signs)
-    return text.name, text.decision, points, text.score, format_share(text.share), sources
+    warnings = SEPARATOR.join(report.suspicious[text.name].warnings)
+    return text.name, text.decision, points, text.score, format_share(text.share), sources, warnings
 
 
 def _format_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -100,7 +104,7 @@ def measure_verbatim(pair: ReportPair) -> float:
 def format_best(texts: str, pairs: str) -> str:
     """Return what a terminal shows of both CSV files: texts and pairs with a sign of reuse, and what to read next."""
     text_rows, pair_rows = (list(csv.DictReader(io.StringIO(table))) for table in (texts, pairs))
-    tables = [_tabulate(text_rows, TEXT_COLUMNS[1:]), _tabulate(pair_rows, PAIR_COLUMNS[:-1])]
+    tables = [_tabulate(text_rows, TEXT_COLUMNS[1:-1]), _tabulate(pair_rows, PAIR_COLUMNS[:-1])]
     following = [f"{_format_next(pair_rows)}\n"] if any(map(_is_next, pair_rows)) else []
     return "\n".join([table for table in tables if table] + following)
 

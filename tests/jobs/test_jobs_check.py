@@ -513,6 +513,8 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_compared(
         assert listed.pop(name).startswith(reason)
     assert not listed
     assert {row["suspicious"] for row in rows if row["decision"] != "not read"} == set(good)
+    with (tmp_path / "out" / "texts.csv").open(encoding="utf-8-sig", newline="") as file:
+        assert {row["text"] for row in csv.DictReader(file) if row["decision"] == "not read"} == set(reasons)
     assert "1 of 2 pages have no text, page 2 first" in page
     assert "Käse – für Müller" in (tmp_path / "out" / "texts" / "suspicious" / "cp1252.txt.txt").read_text("utf-8")
     assert "Käse und Brötchen" in (tmp_path / "out" / "texts" / "suspicious" / "page.html.txt").read_text("utf-8")

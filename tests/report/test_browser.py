@@ -429,13 +429,18 @@ def test_each_text_that_the_overview_shows_has_a_sheet_on_paper(page: "Page", tm
     assert page.locator(".sheet").count() == 0
 
 
-def test_a_large_matrix_is_not_cut_off_on_paper(page: "Page", tmp_path: Path) -> None:
+def test_of_a_large_report_the_table_begins_on_the_first_screen_and_the_matrix_fits_on_paper(
+    page: "Page", tmp_path: Path
+) -> None:
     texts = {
         name: ReportText(name, f"The text of {name}. " * 20) for name in (f"a long name {i}.txt" for i in range(80))
     }
     names = list(texts)
     pairs = tuple(ReportPair(a, b, 0.9, "likely") for a, b in zip(names[:40], names[40:]))
-    path = save_report(Report("Many", texts, texts, pairs, 0.5), tmp_path / "report.html")
+    warnings = tuple(f"not read: {i}.pdf" for i in range(40))
+    path = save_report(Report("Many", texts, texts, pairs, 0.5, warnings=warnings), tmp_path / "report.html")
+    open_page(page, path)
+    assert page.locator(".texts tbody tr").nth(5).evaluate("e => e.getBoundingClientRect().bottom") <= 800
     page.set_viewport_size({"width": 688, "height": 900})  # the width of A4 between the margins of the page
     page.emulate_media(media="print")
     open_page(page, path)
