@@ -60,8 +60,9 @@ MIN_OVERLAP = 0.5
 MAX_NAME_BYTES = 255
 MIN_COHORT = 10
 """Other pairs of both texts below the threshold, from which on a score is compared with theirs."""
-COHORT_SPREAD = 5.0
-"""Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it."""
+COHORT_SPREAD = 8.0
+"""Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it; chosen in
+benchmarks/results/verdicts.md."""
 COHORT_WARNING = "many pairs of these texts score nearly as high, as answers to one question do"
 AMONG_WARNING = "Compared with one another; the report cannot tell who copied from whom."
 

@@ -558,7 +558,7 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear() -> None:
     """One target, with the decided source 1 and a cohort of eleven others; of texts of another kind, none is one."""
     cohort = [0.05 * number for number in range(11)]
     median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[0]
-    limit = median + 5 * (median - quartile)
+    limit = median + 8 * (median - quartile)
 
     def decide(score: float, others: Sequence[float], copied: float = 0.0, kind: str = "sources") -> str:
         kinds = ["suspicious", "sources", *[kind] * len(others)]
