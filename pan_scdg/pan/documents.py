@@ -107,15 +107,19 @@ def main(path: str) -> None:
     """Convert a file and print the result as JSON: ``text`` and ``warnings``, or ``error``."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    json.dump(answer_for(Path(path)), sys.stdout)
+
+
+def answer_for(path: Path) -> dict[str, Any]:
+    """Return the result of `convert_file`, or ``error``: what happened and what to do."""
     try:
-        answer = convert_file(Path(path))
+        return convert_file(path)
     except UserError as e:
-        answer = {"error": (e.what, e.remedy)}
+        return {"error": (e.what, e.remedy)}
     except MemoryError:
-        answer = {"error": ("needs too much memory", "split the file")}
+        return {"error": ("needs too much memory", "split the file")}
     except Exception as e:  # the libraries raise whatever a damaged file leads to
-        answer = {"error": (f"This file is damaged ({get_first_line(e)[:200]})", "ask for a new copy")}
-    json.dump(answer, sys.stdout)
+        return {"error": (f"This file is damaged ({get_first_line(e)[:200]})", "ask for a new copy")}
 
 
 def convert_file(path: Path) -> dict[str, Any]:

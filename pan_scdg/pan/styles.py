@@ -216,7 +216,8 @@ def _rank(declared: Mapping[str, str], weight: Weight, number: int) -> Iterator[
 def _list_blocks(sheets: str) -> Iterator[tuple[str, str]]:
     """Yield selectors and declarations of each rule for every screen."""
     heads: list[str] = []
-    for text, brace in re.findall(r"([^{}]*)([{}])", sheets):
+    parts = re.split(r"([{}])", sheets)
+    for text, brace in zip(parts[::2], parts[1::2]):
         if brace == "{":
             heads.append(text.rpartition(";")[2].strip())
         elif heads:

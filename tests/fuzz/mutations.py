@@ -108,6 +108,28 @@ XML = Format(
     ),
     (("<a>", "</a>"), ('<feature name="plagiarism">', "</feature>")),
 )
+PDF = Format(
+    _compile(r"/\w+ [^/<>\n]+", r"\([^()\n]*\)", r"-?\d[\d.]*", r"\b\d+ 0 R\b", r"\b[A-Za-z*]{1,3}$", r"^.*\n?"),
+    (
+        *NUMBERS,
+        *("1 0 R", "4 0 R", "<< >>", "[ ]", "(x)", "<00ff>", "null", "true", "/Type /Page", "/Filter /FlateDecode"),
+        *(
+            "1 g",
+            "q",
+            "Q",
+            "BT",
+            "ET",
+            "0 0 0 0 0 0 cm",
+            "3 Tr",
+            "[(a) -900 (b)] TJ",
+            "/X Do",
+            "BI /W 9 ID a EI",
+            "endobj",
+        ),
+    ),
+    (("[", "]"), ("<< /A ", " >>"), ("(", ")"), ("q ", " Q")),
+    lambda text: text.encode("latin-1", "replace"),
+)
 LINES = Format(
     _compile(r"\S+", r"[ \t]+", r"^.*\n?"),
     (*COMMON, "\u2003", "\r\n", "\x1b]0;x\x07", "a/b/c", "%PDF-1.7\n", "{\\rtf1 ", "s1.txt", "-9999999999"),

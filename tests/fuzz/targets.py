@@ -5,14 +5,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from pan_scdg.errors import UserError
 from pan_scdg.jobs.tira import read_manifest
 from pan_scdg.methods.vectors import find_vector_file, read_vector
 from pan_scdg.models.checkpoint import diagnose_tokenizer, list_weight_files, read_config
 from pan_scdg.models.encoder import check_encoder
 from pan_scdg.notices import Notices
-from pan_scdg.pan import folders, inputs, prepare, runs, source_retrieval, text_alignment, truth
+from pan_scdg.pan import documents, folders, inputs, prepare, runs, source_retrieval, text_alignment, truth
 from pan_scdg.profile import load_profile
-from tests.fuzz.mutations import CSV, JSON, LINES, TOML, XML, YAML, Format, pack_gzip, pack_npy, pack_safetensors
+from tests.fuzz.mutations import (
+    CSV,
+    JSON,
+    LINES,
+    PDF,
+    TOML,
+    XML,
+    YAML,
+    Format,
+    pack_gzip,
+    pack_npy,
+    pack_safetensors,
+)
+from tests.pan.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,6 +58,25 @@ QUERIES = "".join(f'{{"qid": "q{i}", "query": "{TEXT[:20]}"}}\n' for i in range(
 QRELS = "q0 0 d/0 1\nq0 0 d/1 2\nq1 0 d/2 1\n"
 RUN = "q0 Q0 d/0 1 3.5 x\nq0 Q0 d/1 2 1.5 x\nq1 Q0 d/2 1 2.0 x\n"
 HTML = "<html><head><title>A</title></head><body><h1>B</h1><p>Some <b>words</b> &amp; more.</p></body></html>\n"
+HTML_STYLES = (
+    "<style>p > .a { color: #fff } @media screen { #b { font-size: 0.1em } }</style>"
+    '<p>One <i class="a">two</i> <b id="b" style="left: -999px">three</b><blockquote>four</blockquote></p>\n'
+)
+DOCX = (
+    f"{BODY}<w:p><w:pPr><w:ind w:left='720' w:right='720'/><w:pStyle w:val='a'/></w:pPr><w:r><w:rPr>"
+    "<w:rStyle w:val='b'/>"
+    "<w:sz w:val='2'/><w:color w:val='FFFFFF'/><w:shd w:fill='000000'/></w:rPr><w:t>tiny</w:t><w:br w:type='page'/>"
+    "<w:pict><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r></w:p></w:txbxContent></w:pict></w:r><w:bdo><w:r><w:t>x</w:t>"
+    "</w:r></w:bdo></w:p>\n=\n<w:style w:type='character' w:styleId='b'><w:basedOn w:val='a'/><w:rPr>"
+    "<w:vanish/></w:rPr></w:style><w:style w:type='paragraph' w:styleId='a'><w:name w:val='Quote'/>"
+    "<w:basedOn w:val='b'/></w:style>"
+)
+ODT = (
+    f"{ODT_BODY}<text:p text:style-name='P'>one<text:s text:c='3'/><text:span text:style-name='S'>two</text:span>"
+    "<draw:frame svg:x='-3cm'><draw:text-box><text:p>box</text:p></draw:text-box></draw:frame></text:p>\n=\n"
+    "<style:style style:name='S' style:family='text' style:parent-style-name='S'><style:text-properties "
+    "fo:font-size='1pt' fo:color='#ffffff'/></style:style>"
+)
 TABLE = "suspicious,source,reused\nsusp/s1.txt,src/r1.txt,yes\nsusp/s2.txt,src/r2.txt,no\n"
 PROFILE = (ROOT / "pan_scdg" / "profiles" / "offline.toml").read_text(encoding="utf-8")
 MANIFEST = (ROOT / "tira.yml").read_text(encoding="utf-8")
@@ -82,6 +115,34 @@ def _read_table(folder: Path) -> None:
     prepare.read_names(folder / "made")
 
 
+def _convert(name: str) -> Callable[[Path], object]:
+    """Convert a file in this process, as the process that converts does."""
+
+    def read(folder: Path) -> None:
+        with documents.open_regular(folder / name):
+            answer = documents.answer_for(folder / name)
+        if "error" in answer:
+            raise UserError(*answer["error"])
+        json.dumps(answer).encode("utf-8")
+
+    return read
+
+
+def _convert_html(folder: Path) -> None:
+    documents.read_any_document(folder / "a.html")
+
+
+def _pack_docx(text: str) -> bytes:
+    """Return a DOCX whose body and styles are this text, apart at a line."""
+    body, _, styles = text.partition("\n=\n")
+    return make_docx(body, parts={"styles.xml": styles})
+
+
+def _pack_odt(text: str) -> bytes:
+    body, _, styles = text.partition("\n=\n")
+    return make_odt(body, styles=styles)
+
+
 def _read_model(folder: Path) -> None:
     read_config(folder)
     list_weight_files(folder)
@@ -111,6 +172,10 @@ TARGETS = (
         {"a.txt": (LINES, TEXT), "in/b.html": (XML, HTML)},
         refuses=False,
     ),
+    Target("docx", _convert("a.docx"), {"a.docx": (XML._replace(encode=_pack_docx), DOCX)}),
+    Target("odt", _convert("a.odt"), {"a.odt": (XML._replace(encode=_pack_odt), ODT)}),
+    Target("pdf", _convert("a.pdf"), {"a.pdf": (PDF, make_pdf([COLUMNS]).decode("latin-1"))}),
+    Target("html", _convert_html, {"a.html": (XML, HTML_STYLES)}, refuses=False),
     Target(
         "table",
         _read_table,
