@@ -571,7 +571,9 @@ class RetrievalSettings(Table):
     def need_dense(self) -> DenseSettings:
         """Return the settings of the dense routes, or raise UserError."""
         if self.dense is None:
-            raise UserError("this profile has no table [retrieval.dense]", "choose another profile: see `profiles`")
+            raise UserError(
+                "this profile has no table [retrieval.dense]", "choose another profile (`pan-scdg profiles` lists them)"
+            )
         return self.dense
 
 
@@ -631,19 +633,26 @@ class Profile(Table):
     def need_decide(self) -> Decide:
         """Return the table ``[decide]``, or raise UserError."""
         if self.decide is None:
-            raise UserError(f"profile {self.name} has no [decide] table", "choose another profile: see `profiles`")
+            raise UserError(
+                f"profile {self.name} has no [decide] table", "choose another profile (`pan-scdg profiles` lists them)"
+            )
         return self.decide
 
     def need_model(self) -> ModelSettings:
         """Return the settings of the language model, or raise UserError."""
         if self.model is None:
-            raise UserError(f"profile {self.name} has no [model] table", "choose another profile: see `profiles`")
+            raise UserError(
+                f"profile {self.name} has no [model] table", "choose another profile (`pan-scdg profiles` lists them)"
+            )
         return self.model
 
     def need_retrieval(self) -> RetrievalSettings:
         """Return the settings of source retrieval, or raise UserError."""
         if self.retrieval is None:
-            raise UserError(f"profile {self.name} has no [retrieval] table", "choose another profile: see `profiles`")
+            raise UserError(
+                f"profile {self.name} has no [retrieval] table",
+                "choose another profile (`pan-scdg profiles` lists them)",
+            )
         return self.retrieval
 
 
@@ -666,10 +675,10 @@ def find_profile(name_or_file: str) -> Path:
             return Path(name_or_file)
     shown = name_or_file if len(name_or_file) <= MAX_NAME_SHOWN else f"{name_or_file[:MAX_NAME_SHOWN]}..."
     if name_or_file.endswith(".toml") or Path(name_or_file).name != name_or_file:
-        remedy = "correct its name, or name a bundled profile: see `profiles`"
+        remedy = "correct its name, or choose a bundled profile (`pan-scdg profiles` lists them)"
         raise UserError(f"there is no profile file {shown!r}", remedy)
     if close := get_close_matches(name_or_file[:MAX_NAME_SHOWN], list_profiles(), n=1):
-        remedy = f"did you mean {close[0]!r}? `profiles` lists them"
+        remedy = f"did you mean {close[0]!r}? `pan-scdg profiles` lists them"
     else:
         remedy = f"give a profile file or one of: {', '.join(list_profiles())}"
     raise UserError(f"unknown profile {shown!r}", remedy)

@@ -97,7 +97,10 @@ class GainMethod:
             UserError: the profile has no such table, or the model cannot be used; see `ScoringModel`.
         """
         if profile.gains is None:
-            raise UserError(f"profile {profile.name} has no [gains] table", "choose another profile: see `profiles`")
+            raise UserError(
+                f"profile {profile.name} has no [gains] table",
+                "choose another profile (`pan-scdg profiles` lists them)",
+            )
         model = ScoringModel(profile.need_model(), options.device, folder=options.model, engine=options.engine)
         calibration = None if profile.decide is None else profile.decide.calibration
         measure_range = options.all_settings or (calibration is not None and calibration.range is not None)

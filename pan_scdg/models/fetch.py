@@ -140,7 +140,7 @@ def _look_up(name: str) -> Published:
     if name not in CATALOGUE:
         remedy = f"give one of: {', '.join(CATALOGUE)}, terrier"
         if close := get_close_matches(name, CATALOGUE, n=1, cutoff=0.5):  # half: a name without its size
-            remedy = f"did you mean {close[0]!r}? `models list` lists them"
+            remedy = f"did you mean {close[0]!r}? `pan-scdg models list` lists them"
         raise UserError(f"there is no model {name!r}", remedy)
     return CATALOGUE[name]
 
@@ -151,7 +151,7 @@ def _check_names(names: list[str], published: Published, revision: str) -> None:
     if not has_config or not any(name.endswith(".safetensors") for name in names):
         lack = "weights in safetensors format" if has_config else CONFIG
         raise UserError(
-            f"{published.repository} has no {lack} at the revision {revision}, and other formats are never fetched",
+            f"{published.repository} has no {lack} at the revision {revision}",
             "give a --revision that has them, such as refs/pr/NUMBER of a proposed conversion",
         )
 

@@ -185,7 +185,7 @@ def test_a_cache_that_cannot_be_written(fetch: Fetch, tmp_path: Path) -> None:
         (["terrier", "--revision", "main"], "leave out --revision"),
         (["scdg-mini", "--revision", "main"], "is bundled. Leave it out"),
         (["Qwen9", "--revision", "main"], "there is no model 'Qwen9'. Give one of: Qwen3-0.6B-Base"),
-        (["Linq-Embed"], "there is no model 'Linq-Embed'. Did you mean 'Linq-Embed-Mistral'? `models list`"),
+        (["Linq-Embed"], "there is no model 'Linq-Embed'. Did you mean 'Linq-Embed-Mistral'? `pan-scdg models list`"),
     ],
 )
 def test_what_cannot_be_fetched(
