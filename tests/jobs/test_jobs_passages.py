@@ -165,4 +165,5 @@ def test_a_quotation_in_common_is_listed_and_decides_nothing(
     features = [read_features(tmp_path / "out" / f"s{number}-r.xml") for number in (0, 1)]
     assert [len(found) for found in features] == [0, 1]
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert page.count("The passage is part of a quotation and does not count.") == 1
+    assert page.count("1 passage not counted") == 1
+    assert 'title="in a quotation"' in page

@@ -139,7 +139,7 @@ def test_other_candidates_are_another_job(
     assert "already complete" in run(retrieval_input, tmp_path / "out", "--candidates", mine, profile=profile).err
     mine.write_text(f"{asked[0]} Q0 {names[0]} 1 3 mine\n")
     result = run(retrieval_input, tmp_path / "out", "--candidates", mine, profile=profile)
-    assert (result.code, "other settings" in result.err) == (2, True)
+    assert (result.code, "different settings" in result.err) == (2, True)
 
 
 def test_given_candidates_are_ordered_by_score_then_id(
