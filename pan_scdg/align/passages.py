@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pan_scdg.align.quotations import Kind, classify_passage
 from pan_scdg.align.seeds import Comparison, Run, Seed, find_runs, join_runs
@@ -36,6 +37,8 @@ RUN_OVERHANG = 40
 """Characters of such a run that may be outside the passage."""
 MIN_COPY_WORDS = 16
 """Words in runs of a verbatim passage beside others, however short it is."""
+MAX_LINE_WORDS, MIN_LINE_SHARE = 24, 0.4
+"""Words of a line that unrelated texts may share, and the least share of it in its sentence."""
 MIN_UNIT_SHARE = 0.3
 """A unit belongs to a verbatim passage that contains at least this share of it."""
 MIN_UNITS_OUTSIDE, MIN_SHARE_OUTSIDE = 3, 0.5
@@ -194,6 +197,23 @@ class Alignment:
             words for run, words in self._list_copies() if classify_passage(self.target.parts, run.start, run.end)[1]
         )
         return max(counted, default=0)
+
+    def find_shared_line(self) -> npt.NDArray[np.bool_] | None:
+        """Return True for the units of the target that two texts may have in common by chance, ``[u]``.
+
+        That is one short stretch of equal words, such as an address or a proverb. None: there is none, or more is
+        copied.
+        """
+        copies = [
+            (words, run)
+            for run, words in self._list_copies()
+            if classify_passage(self.target.parts, run.start, run.end)[1]
+        ]
+        if len(copies) != 1 or copies[0][0] > MAX_LINE_WORDS:
+            return None
+        run, spans = copies[0][1], self.target.spans
+        shared = np.minimum(spans[:, 1], run.end) - np.maximum(spans[:, 0], run.start)
+        return np.asarray(shared >= MIN_LINE_SHARE * np.diff(spans, axis=1).ravel(), np.bool_)
 
     def _list_copies(self) -> Iterator[tuple[Run, int]]:
         """Yield the stretches that are nearly all runs of equal words, each with the words in these."""

@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,8 +35,17 @@ his her its we you can all one there been if more when who will would so what ab
 MIN_ENGLISH_SHARE, MIN_ENGLISH_WORDS = 0.2, 20
 """Least share of frequent words in an English text, and the least words for which it is measured."""
 NOT_ENGLISH = "not calibrated for this language: the text does not seem to be English"
-_EMBEDDED = re.compile(r"data:[\w/+.-]{1,99};base64,[A-Za-z0-9+/=\s]*(?=[)\"'>]|\Z)")
-"""A picture within Markdown."""
+_EMBEDDED = re.compile(
+    r"data:[\w/+.-]{1,99};base64,\s?[A-Za-z0-9+/=]+(?:\s+[A-Za-z0-9+/=]{50,})*(?:\s[A-Za-z0-9+/=]+(?=\s*[)\"'>]))?"
+    r"|^(?:[A-Za-z0-9+/=]{50,}\r?\n){3,}(?:[A-Za-z0-9+/=]+$)?"
+    r"|<(svg|style|script)\b(?:(?!<\1\b)[\s\S])*?</\1>",
+    re.MULTILINE,
+)
+"""A picture or a style within Markdown."""
+MIN_RUNNING_LINES, MAX_RUNNING_LENGTH = 3, 100
+"""Times that a text has the same line, whatever its numbers, and its length, by which it is a header or footer."""
+MAX_RUNNING_BLOCK = 4
+"""Lines of a footer with the next header; more in a row are text that is repeated."""
 MIN_TEMPLATE_RUN = 5
 """Words in a row that mark a part of the template: fewer occur in any text."""
 MAX_QUESTIONS, FIRST_WORDS = 5, 8
@@ -169,11 +179,24 @@ def _make_text(
     shown = ReportText(f"{prefix}{name}", document.text, document.warnings)
     compared = _EMBEDDED.sub(lambda match: " " * len(match[0]), document.text)
     file = TextFile(f"{side}/{name}", Path(name).name, document.path, compared)
-    text = CheckedText(shown, file, 0, document.extracted)
+    text = _exclude(CheckedText(shown, file, 0, document.extracted), _find_running_lines(document.text))
+    compared = text.compared.text or ""
     if template is None:
         return text
     runs = find_runs(prepare_text(compared, 1), template, MIN_TEMPLATE_RUN)
     return _exclude(text, [Excluded(run.start, run.end, "in the template") for run in runs])
+
+
+def _find_running_lines(text: str) -> Iterator[Excluded]:
+    """Yield the headers and footers of the pages of a text: lines that it has several times, whatever their numbers."""
+    lines = list(re.finditer(r"[^\n]*\S[^\n]*", text))
+    names = [re.sub(r"\d+", "#", line[0].strip()) for line in lines]
+    counts = Counter(name for name in names if any(map(str.isalnum, name)))
+    recurs = [len(name) <= MAX_RUNNING_LENGTH and counts[name] >= MIN_RUNNING_LINES for name in names]
+    for is_running, group in groupby(zip(lines, recurs, strict=True), key=lambda pair: pair[1]):
+        block = [line for line, _ in group]
+        if is_running and len(block) <= MAX_RUNNING_BLOCK:
+            yield from (Excluded(*line.span(), "a header or footer of the pages") for line in block)
 
 
 def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:

