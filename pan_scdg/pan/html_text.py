@@ -10,7 +10,7 @@ HIDDEN = "hidden text was left out"
 NOT_READ = "an embedded file was not read"
 MARGIN_NOT_READ, MIN_MARGIN_WORDS = "a long header or footer was not read", 40
 """Warning, and the words of a header or footer that are worth it."""
-_LEFT_OUT = "head iframe noscript object script style svg template title"
+_LEFT_OUT = "datalist head iframe noscript object rp rt script style svg template title"
 LEFT_OUT = frozenset(_LEFT_OUT.split())
 """Elements whose content is no part of the text."""
 MIN_EMBEDDED_WORDS = 20
@@ -21,6 +21,10 @@ h3 h4 h5 h6 header hr html main nav ol p pre section summary table tbody textare
 """
 SEPARATORS = {**dict.fromkeys(_PARAGRAPHS.split(), "\n\n"), "li": "\n", "tr": "\n", "td": "\t", "th": "\t"}
 """Separator before and after an element, so that its words do not join those of its neighbour."""
+BLOCKS = frozenset(["block", "flex", "grid", "list-item", "table", "table-row"])
+"""Values of ``display`` that set an element apart."""
+_NOTE, _BEFORE_NOTE = re.compile(r"\d{1,3}(?:[,–-]\d{1,3})*"), re.compile(r"[^\W\d_]{3}[.,;:!?]?$|[.!?,;:”\")]$")
+"""The number of a footnote, which would change the word that it follows."""
 BACK_LINK = "\u2191"
 """The link from a footnote back to its mark, as mammoth writes it."""
 GAP = "\ufdd0"
@@ -77,6 +81,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
     styles = Styles("\n".join(style.text or "" for style in root.iter("style") if _is_for_screens(style)))
     pieces: list[str] = []
     places = [_Place(Look(), False)]
+    separators: list[str | None] = []
 
     def add(text: str | None) -> None:
         """Add text as it is read at the last place."""
@@ -101,7 +106,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
         tag = element.tag if isinstance(element.tag, str) else ""
         if event == "end":
             places.pop()
-            pieces += filter(None, ["”" if tag == "q" else "", SEPARATORS.get(tag)])
+            pieces += filter(None, ["”" if tag == "q" else "", separators.pop()])
             add(element.tail)
             continue
         if tag in LEFT_OUT:
@@ -109,17 +114,23 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
             if tag in ("iframe", "object", "svg") and NOT_READ not in warnings and _embeds_text(element):
                 warnings.append(NOT_READ)
             places.append(places[-1])
+            separators.append(SEPARATORS.get(tag))
             continue
         declared = styles.find_declarations(element)
         look = places[-1].look.inherit(declared)
-        if element.get("hidden") is not None:
+        if element.get("hidden") is not None or (tag == "dialog" and element.get("open") is None):
             look = look._replace(is_shown=False)
         is_quotation = tag == "blockquote" or (tag in ("p", "div") and is_indented(declared))
         is_quotation = is_quotation or (tag == "p" and _is_italic_quotation(element, declared, pieces))
         places.append(_Place(look, places[-1].is_quoted or is_quotation))
         line = "\n> " if places[-1].is_quoted else "\n"
-        pieces += filter(None, [line if tag == "br" else SEPARATORS.get(tag), "“" if tag == "q" else ""])
-        add(element.text)
+        separator = "\n\n" if declared.get("display") in BLOCKS else SEPARATORS.get(tag)
+        separators.append(separator)
+        pieces += filter(None, [line if tag == "br" else separator, "“" if tag == "q" else ""])
+        is_note = (
+            tag == "sup" and _NOTE.fullmatch(element.text or "") and _BEFORE_NOTE.search("".join(pieces[-2:])[-9:])
+        )
+        add(f"[{element.text}]" if is_note else element.text)
     return pieces
 
 
