@@ -21,6 +21,7 @@ MIN_LINE_WORDS, MAX_SHORT_WORDS = 12, 0.7
 APART = "letters stand apart: its words may not have been read"
 MAX_SIGNS_SHARE = 0.1
 """Largest share of characters without a meaning on a page whose fonts say which letters they show."""
+_LATIN_WORD = re.compile(r"[a-z]{3,}")
 FREQUENT_LETTERS, MIN_FREQUENT_SHARE, MIN_LETTERS = frozenset("aeilnorst"), 0.43, 60
 """Letters that are 55 to 70 % of any European text, their least share, and the letters for which it is measured."""
 NO_MAP = "a font does not say which letters it shows: some words may not have been read"
@@ -187,9 +188,15 @@ def is_garbled(page: str) -> bool:
     signs = sum(unicodedata.category(c) in ("Cc", "Co", "Cn") or c == "\ufffd" for c in page if not c.isspace())
     if signs > MAX_SIGNS_SHARE * len(page):
         return True
-    letters = [letter for letter in unicodedata.normalize("NFD", page).lower() if letter.isascii() and letter.isalpha()]
+    # other scripts, and pages of formulas, have few Latin words
+    letters = "".join(
+        _LATIN_WORD.findall(
+            "".join(c for c in unicodedata.normalize("NFD", page) if not unicodedata.combining(c)).lower()
+        )
+    )
     frequent = sum(letter in FREQUENT_LETTERS for letter in letters)
-    return len(letters) >= MIN_LETTERS and frequent < MIN_FREQUENT_SHARE * len(letters)
+    is_latin = len(letters) >= max(MIN_LETTERS, sum(map(str.isalpha, page)) / 2)
+    return is_latin and frequent < MIN_FREQUENT_SHARE * len(letters)
 
 
 def drop_running_lines(pages: Sequence[str]) -> list[str]:

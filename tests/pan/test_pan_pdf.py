@@ -9,10 +9,10 @@ pytest.importorskip("pypdf", reason="the extra documents is not installed")
 from pan_scdg.errors import UserError
 from pan_scdg.pan.documents import convert_file
 from pan_scdg.pan.html_text import HIDDEN, NOT_READ
-from pan_scdg.pan.pdf import COMMENT_NOT_READ, NO_MAP, drop_running_lines, join_pages, order_pieces
+from pan_scdg.pan.pdf import COMMENT_NOT_READ, NO_MAP, drop_running_lines, is_garbled, join_pages, order_pieces
 from tests.pan.office_files import HELVETICA, build_pdf, make_stream
 
-WORDS = "The tide turned before noon and nobody in the harbour said a word about it"
+WORDS = "The tide turned before noon and nobody in the harbour said a word about the boats"
 PICTURE = "q 595 0 0 842 0 0 cm BI /W 1 /H 1 /BPC 8 /CS /G ID a EI Q"
 HEBREW = dict(zip("abcdefghij", "אבגדהוזחטי", strict=True))
 
@@ -114,6 +114,14 @@ def test_what_was_typed_is_read_and_what_is_not_read_is_told(
 ) -> None:
     expected = "\n\n".join(filter(None, ["One.", text]))
     assert convert(tmp_path, write("(One.) Tj"), **entries) == (expected, warnings)
+
+
+def test_pages_of_other_scripts_and_of_formulas_are_read() -> None:
+    for page in (
+        "今天天气很好我们去公园" * 9 + " DNA RNA PCR GDP CPU GPU HTML" * 5,
+        "f(x) = k m p q, log x = max(g, h) " * 9,
+    ):
+        assert not is_garbled(page)
 
 
 def test_running_headers_and_footers_are_no_text() -> None:
