@@ -118,7 +118,7 @@ def test_what_was_typed_is_read_and_what_is_not_read_is_told(
 
 def test_pages_of_other_scripts_and_of_formulas_are_read() -> None:
     for page in (
-        "今天天气很好我们去公园" * 9 + " DNA RNA PCR GDP CPU GPU HTML" * 5,
+        "今天天气很好我们去公园" * 20 + " DNA RNA PCR GDP CPU GPU HTML" * 5,
         "f(x) = k m p q, log x = max(g, h) " * 9,
     ):
         assert not is_garbled(page)
