@@ -305,8 +305,14 @@ def _find_background(run: Any, found: list[Any], formats: Formats) -> Colour | N
 
 
 def _is_filled(box: Any) -> bool:
-    shape = next((e for e in box.iterancestors() if str(e.tag).rpartition("}")[2] in ("wsp", "shape", "rect")), None)
-    return shape is not None and (shape.get("fillcolor") is not None or shape.find("{*}spPr/{*}solidFill") is not None)
+    """Return True for a text box whose shape has a colour of its own, or by its style."""
+    names = ("wsp", "shape", "rect", "roundrect", "oval")
+    shape = next((e for e in box.iterancestors() if str(e.tag).rpartition("}")[2] in names), None)
+    if shape is None:
+        return False
+    fills = [shape.find(f"{{*}}spPr/{{*}}{kind}Fill") for kind in ("solid", "grad", "blip", "patt")]
+    by_style = shape.find("{*}style/{*}fillRef") is not None and shape.find("{*}spPr/{*}noFill") is None
+    return by_style or shape.get("fillcolor") is not None or any(fill is not None for fill in fills)
 
 
 def _read_fill(formats: list[Any]) -> Colour | None:

@@ -91,11 +91,10 @@ class Formats:
             if label.replace("_20_", "").replace(" ", "").casefold() in QUOTATION_STYLES:
                 declared["quoted"] = label
             for properties in style:
-                if properties.get(f"{STYLE}use-window-font-color") == "true":
-                    declared.setdefault("color", "unknown")
-                for key, value in properties.items():
-                    if (own := key.rpartition("}")[2]) in PROPERTIES:
-                        declared.setdefault(own, value)
+                own = {key.rpartition("}")[2]: value for key, value in properties.items()}
+                if own.get("use-window-font-color") == "true":  # LibreOffice writes an opacity of 0 % beside it
+                    own |= {"color": "unknown", "opacity": "100%"}
+                declared = {key: value for key, value in own.items() if key in PROPERTIES} | declared
         colour, fill = declared.pop("fill-color", ""), declared.pop("fill", "none")
         if fill != "none":
             declared["background-color"] = colour if fill == "solid" else "unknown"
