@@ -25,6 +25,7 @@ _LATIN_WORD = re.compile(r"[a-z]{3,}")
 FREQUENT_LETTERS, MIN_FREQUENT_SHARE, MIN_LETTERS = frozenset("aeilnorst"), 0.43, 60
 """Letters that are 55 to 70 % of any European text, their least share, and the letters for which it is measured."""
 NO_MAP = "a font does not say which letters it shows: some words may not have been read"
+NOT_SEARCHED = "a page is damaged: hidden text on it was not looked for"
 MIN_COMMENT_WORDS = 20
 """Words of a comment that are worth a warning."""
 COMMENT_NOT_READ = "a long comment was not read"
@@ -91,8 +92,11 @@ def _extract_page(page: Any, warnings: list[str]) -> str:
     """Return the text of a page; where letters stand apart or run from right to left, by their places on the page."""
     if any(_has_no_map(font.get_object()) for font in (page.get("/Resources", {}).get("/Font") or {}).values()):
         warnings.append(NO_MAP)
-    if drop_hidden_text(page):
-        warnings.append(HIDDEN)
+    try:
+        if drop_hidden_text(page):
+            warnings.append(HIDDEN)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # operators without their numbers
+        warnings.append(NOT_SEARCHED)
     text = close_gaps(str(page.extract_text())).strip()
     directions = [unicodedata.bidirectional(letter) for letter in text if letter.isalpha()]
     if 2 * sum(direction in _RIGHT_TO_LEFT for direction in directions) > len(directions):

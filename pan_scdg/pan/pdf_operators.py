@@ -140,7 +140,11 @@ class _Reader:
             self._points = []
         elif operator in (b"Do", b"INLINE IMAGE", b"sh"):
             named = self._objects.get(operands[0]) if operator == b"Do" and operands else None
-            if named is None or named.get_object().get("/Subtype") == "/Image":
+            form = None if named is None else named.get_object()
+            if form is not None and form.get("/Subtype") == "/Form":  # what it paints is not looked at
+                box = [float(side) for side in form.get("/BBox") or (0, 0, 0, 0)]
+                self._add_area([self._place(*box[:2]), self._place(*box[2:4])], None)
+            else:
                 self._has_picture = True
                 self._add_area([self._place(0, 0), self._place(1, 1)], None)
 

@@ -9,7 +9,15 @@ pytest.importorskip("pypdf", reason="the extra documents is not installed")
 from pan_scdg.errors import UserError
 from pan_scdg.pan.documents import convert_file
 from pan_scdg.pan.html_text import HIDDEN, NOT_READ
-from pan_scdg.pan.pdf import COMMENT_NOT_READ, NO_MAP, drop_running_lines, is_garbled, join_pages, order_pieces
+from pan_scdg.pan.pdf import (
+    COMMENT_NOT_READ,
+    NO_MAP,
+    NOT_SEARCHED,
+    drop_running_lines,
+    is_garbled,
+    join_pages,
+    order_pieces,
+)
 from tests.pan.office_files import HELVETICA, build_pdf, make_stream
 
 WORDS = "The tide turned before noon and nobody in the harbour said a word about the boats"
@@ -60,12 +68,14 @@ def test_what_no_reader_sees_is_left_out_with_a_warning(content: str, text: str,
     [
         "0 0 0.5 rg 0 690 595 40 re f 1 g " + write("(seen) Tj"),
         f"{PICTURE} 1 g {write('(seen) Tj')}",
+        f"/F Do 1 g {write('(seen) Tj')}",
         f"{PICTURE} {write('3 Tr (seen) Tj')}",  # a scan whose text was recognised
         "q 1 g Q " + write("(seen) Tj 1 g ( ) Tj"),
     ],
 )
 def test_what_a_reader_sees_is_kept(content: str, tmp_path: Path) -> None:
-    assert convert(tmp_path, content) == ("seen", [])
+    form = "<< /Subtype /Form /BBox [0 0 595 842] /Length 0 >>\nstream\n\nendstream"
+    assert convert(tmp_path, content, resources="/XObject << /F 4 0 R >>", others=[form]) == ("seen", [])
 
 
 @pytest.mark.parametrize(
@@ -79,6 +89,12 @@ def test_what_a_reader_sees_is_kept(content: str, tmp_path: Path) -> None:
 )
 def test_words_from_right_to_left_are_in_the_order_of_reading(content: str, text: str, tmp_path: Path) -> None:
     assert convert(tmp_path, content, **map_letters(HEBREW)) == (text, [])
+
+
+def test_a_page_with_damaged_operators_is_read(tmp_path: Path) -> None:
+    form = "<< /Subtype /Form /BBox [(a) 0] /Length 0 >>\nstream\n\nendstream"
+    found = convert(tmp_path, f"/F Do {write('(seen) Tj')}", resources="/XObject << /F 4 0 R >>", others=[form])
+    assert found == ("seen", [NOT_SEARCHED])
 
 
 def test_pieces_from_left_to_right_keep_their_order() -> None:
