@@ -37,8 +37,8 @@ RUN_OVERHANG = 40
 """Characters of such a run that may be outside the passage."""
 MIN_COPY_WORDS = 16
 """Words in runs of a verbatim passage beside others, however short it is."""
-MAX_LINE_WORDS, MIN_LINE_SHARE = 24, 0.4
-"""Words of a line that unrelated texts may share, and the least share of it in its sentence."""
+MAX_LINE_WORDS, MAX_LINE_PART, MIN_LINE_SHARE = 24, 1 / 3, 0.4
+"""Words of a line that unrelated texts may share, its largest part of a text, and its least share of its sentence."""
 MIN_UNIT_SHARE = 0.3
 """A unit belongs to a verbatim passage that contains at least this share of it."""
 MIN_UNITS_OUTSIDE, MIN_SHARE_OUTSIDE = 3, 0.5
@@ -209,7 +209,8 @@ class Alignment:
             for run, words in self._list_copies()
             if classify_passage(self.target.parts, run.start, run.end)[1]
         ]
-        if len(copies) != 1 or copies[0][0] > MAX_LINE_WORDS:
+        longest = MAX_LINE_PART * min(len(self.target.forms), len(self.source.forms))
+        if len(copies) != 1 or copies[0][0] > min(MAX_LINE_WORDS, longest):
             return None
         run, spans = copies[0][1], self.target.spans
         shared = np.minimum(spans[:, 1], run.end) - np.maximum(spans[:, 0], run.start)
