@@ -60,7 +60,7 @@ _BLOCK_QUOTATION = re.compile(
     r"|(?<=:\n\n)([*_]{1,2})(?=\S)[^*_]+\2[ \t]*$",
     re.MULTILINE,
 )
-_INDENTED = re.compile(r"(?<=\n\n)(?:(?: {4,}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
+_INDENTED = re.compile(r"(?<=\n\n)(?:(?: {4}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
 
 _LIST_NAME = re.compile(
     r"""(?:[\w-]+\ ){0,3}?(?:
@@ -73,7 +73,7 @@ _LIST_NAME = re.compile(
 )
 """A heading, in lower case; that of a review of literature may be one, too, since only entries make a list."""
 _HEADING_NUMBER = re.compile(r"[\divx]{1,4}[.)]?\s+")
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
+_LINE = re.compile(r"^[^\S\n]*\S[^\n]*", re.MULTILINE)
 _YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d[a-z]?\b|\bdoi\b|https?://|www\.")
 _LABEL = r"\s*(?:[-*•+]\s|\[[^\]\n]{1,12}\]|\(?\d{1,3}[.)])"
 _SURNAME_FIRST = r"[^\W\d_a-z][\w'’-]*(?: [^\W\d_][\w'’-]*){0,2}, [^\W\d_a-z]"
