@@ -202,7 +202,7 @@ class Alignment:
         """Return True for the units of the target that two texts may have in common by chance, ``[u]``.
 
         That is one short stretch of equal words, such as an address or a proverb. None: there is none, or more is
-        copied.
+        copied, such as two sentences.
         """
         copies = [
             (words, run)
@@ -214,7 +214,8 @@ class Alignment:
             return None
         run, spans = copies[0][1], self.target.spans
         shared = np.minimum(spans[:, 1], run.end) - np.maximum(spans[:, 0], run.start)
-        return np.asarray(shared >= MIN_LINE_SHARE * np.diff(spans, axis=1).ravel(), np.bool_)
+        line = np.asarray(shared >= MIN_LINE_SHARE * np.diff(spans, axis=1).ravel(), np.bool_)
+        return line if line.sum() <= 1 else None
 
     def _list_copies(self) -> Iterator[tuple[Run, int]]:
         """Yield the stretches that are nearly all runs of equal words, each with the words in these."""

@@ -30,6 +30,8 @@ _EITHER_SIDE = {'"': '"', "”": "”", "»": "»«", "›": "›‹", "‟": "�
 _BEFORE = r"(?<![^\s\ufeff\u200b(\[{<—–/:*_-])"
 _AFTER = r"(?!(?![\d¹²³⁰⁴-⁹]{1,3}(?!\w))\w)"
 """No letter, but perhaps the number of a footnote."""
+_ELISION = r"(?i:(?:em|cause|cuz|cos|coz|til|till|tis|twas|bout|round|n|nuff)\b|\d)"
+"""What an apostrophe also begins, as in 'em, 'cause and the '90s."""
 _QUOTATION = re.compile(
     "|".join(
         [
@@ -45,7 +47,7 @@ _QUOTATION = re.compile(
         + [r"‘[^‘’]+(?:’(?=\w)[^‘’]+)*’(?!\w)"]
         # a straight one also of a year or before a name: five words are a quotation
         + [
-            rf"{_BEFORE}{mark}(?=(?:(?:[^\s']|'(?=\w))+\s+){{4}})[^']+(?:(?<=\w)'(?=\w)[^']+)*(?<=[\w.,;:!?…)]){mark}(?![\w'])"
+            rf"{_BEFORE}{mark}(?!{_ELISION})(?=(?:(?:[^\s']|'(?=\w))+\s+){{4}})[^']+(?:(?<=\w)'(?=\w)[^']+)*(?<=[\w.,;:!?…)]){mark}(?![\w'])"
             for mark in ("''", "'")
         ]
     )
@@ -60,7 +62,8 @@ _BLOCK_QUOTATION = re.compile(
     r"|(?<=:\n\n)([*_]{1,2})(?=\S)[^*_]+\2[ \t]*$",
     re.MULTILINE,
 )
-_INDENTED = re.compile(r"(?<=\n\n)(?:(?: {4}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
+_INDENTED = re.compile(r"(?<=\n\n)(?=[^\w\n]*[^\W\d_a-z])(?:(?: {4}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
+"""A paragraph that begins with a capital letter: program code rarely does."""
 
 _LIST_NAME = re.compile(
     r"""(?:[\w-]+\ ){0,3}?(?:

@@ -171,17 +171,18 @@ class Encoder:
 
         To such a model all sentences in that script are alike.
         """
-        if text.isascii() or not self.tokenizer.is_fast:
+        tokenizer = self.tokenizer
+        if text.isascii() or not tokenizer.is_fast:
             return True
         sample = text[:SCRIPT_CHARACTERS]
         options = {"add_special_tokens": False, "truncation": False, "verbose": False, "return_offsets_mapping": True}
-        encoded = self.tokenizer(sample, **options)
+        encoded, unknown = tokenizer(sample, **options), tokenizer.unk_token_id
         letters = missing = 0
         spelt = -len(_LONE_LETTER.findall(sample))
         for token, (begin, end) in zip(encoded["input_ids"], encoded["offset_mapping"]):
             count = len(_LETTER.findall(sample, begin, end))
             letters += count
-            if token == self.tokenizer.unk_token_id:
+            if token == unknown:
                 missing += count
             elif count == 1 and _SPELT_LETTER.search(sample, begin, end):
                 spelt += 1
