@@ -270,3 +270,20 @@ def test_without_a_common_word_there_is_no_place() -> None:
     target = "Nur deutsche Wörter stehen hier."
     assert find_counterparts(target, " ".join(TIDE), [(0, len(target))], 3) == [None]
     assert find_counterparts(target, "", [(0, len(target))], 3) == [None]
+
+
+@pytest.mark.parametrize(
+    ("shared", "is_line"),
+    [
+        ("Write to the Harbour Office, 14 Northgate Street, Harrow Point.", True),
+        ("The keeper logged nine nights of fog. The horn was repaired twice that year.", False),
+    ],
+)
+def test_one_short_sentence_is_a_line_in_common_and_two_are_a_copy(shared: str, is_line: bool) -> None:
+    target = (
+        "Bees dance to tell where flowers are. A hive cools itself in summer. Drones leave before the winter comes."
+    )
+    source = "Castles had thick walls against the guns. Lords paid masons by the week. Moats were dug when peasants had time."
+    texts = [f"{text} {shared} {' '.join(reversed(text.split()))}." for text in (target, source)]
+    line = Alignment(*map(prepare_text, texts)).find_shared_line()
+    assert (line is not None and int(line.sum()) == 1) if is_line else line is None

@@ -57,7 +57,9 @@ def classify(text: str, part: str) -> tuple[Kind | None, bool]:
         ("“One two.\n\n“Three.” Four.", ["“One two.\n", "“Three.”"]),
         ("So:\n\n*One two.*\n\nThree:\n\n*four* five\n\n*Six.*", ["*One two.*"]),
         ("So\n\\begin{quote}\none\n\\end{quote} two", ["\\begin{quote}\none\n\\end{quote}"]),
-        ("A long paragraph of my own.\n\n    one\n    two\n\n    three\n\nfour five", ["    one\n    two\n"]),
+        ("A long paragraph of my own.\n\n    One\n    two\n\n    Three\n\nfour five", ["    One\n    two\n"]),
+        ("A long paragraph of my own.\n\n    x = 1\n    return x\n\nfour five", []),
+        ("We sat 'cause it was so hot that day and watched the Ravens' game, 'til the dogs' dinner.", []),
         ("    all of\n    the text\n\n    is set\n    like this", []),
     ],
 )
