@@ -283,7 +283,9 @@ def test_one_short_sentence_is_a_line_in_common_and_two_are_a_copy(shared: str, 
     target = (
         "Bees dance to tell where flowers are. A hive cools itself in summer. Drones leave before the winter comes."
     )
-    source = "Castles had thick walls against the guns. Lords paid masons by the week. Moats were dug when peasants had time."
+    source = (
+        "Castles had thick walls against the guns. Lords paid masons by the week. Moats were dug when there was time."
+    )
     texts = [f"{text} {shared} {' '.join(reversed(text.split()))}." for text in (target, source)]
     line = Alignment(*map(prepare_text, texts)).find_shared_line()
     assert (line is not None and int(line.sum()) == 1) if is_line else line is None
