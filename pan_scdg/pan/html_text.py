@@ -68,7 +68,7 @@ def extract_tree(root: Any, warnings: list[str]) -> str:
 
 
 class _Place(NamedTuple):
-    """Where text is."""
+    """The style of an element, and what it is part of."""
 
     look: Look
     is_quoted: bool
