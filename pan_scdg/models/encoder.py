@@ -175,6 +175,9 @@ class Encoder:
         if text.isascii() or not tokenizer.is_fast:
             return True
         sample = text[:SCRIPT_CHARACTERS]
+        others = sum(len(word) for word in sample.split() if not word.isascii())
+        if others <= MAX_MISSING * sum(map(str.isalpha, sample)):
+            return True
         options = {"add_special_tokens": False, "truncation": False, "verbose": False, "return_offsets_mapping": True}
         encoded, unknown = tokenizer(sample, **options), tokenizer.unk_token_id
         letters = missing = 0

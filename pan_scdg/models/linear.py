@@ -54,7 +54,9 @@ def multiply(weight: "Tensor", bias: "Tensor | None", width: int, inputs: "Tenso
     products = rows.new_empty(len(rows), width)
     for start in range(0, len(rows), BLOCK_ROWS):
         block = rows[start : start + BLOCK_ROWS]
-        filled = torch.nn.functional.pad(block, (0, 0, 0, -len(block) % ROW_MULTIPLE))
-        product = torch.ops.mkldnn._linear_pointwise(filled, weight, bias, "none", [], "")
-        products[start : start + BLOCK_ROWS] = product[: len(block)]
+        count = len(block)
+        if missing := -count % ROW_MULTIPLE:
+            block = torch.nn.functional.pad(block, (0, 0, 0, missing))
+        product = torch.ops.mkldnn._linear_pointwise(block, weight, bias, "none", [], "")
+        products[start : start + BLOCK_ROWS] = product[:count]
     return products.view(*inputs.shape[:-1], width)
