@@ -98,7 +98,7 @@ class SentenceEncoder:
 
     def _compute_vectors(self, text: str) -> npt.NDArray[np.float16]:
         sentences = [show_as_read(text[start:end]) for start, end in self.split(text).spans.tolist()]
-        if not sentences or not self.knows_script(text):
+        if not sentences or not self._encoder.knows_script(" ".join(sentences)):
             return np.zeros((0, 0), np.float16)
         return self._encoder.encode(sentences).astype(np.float16)
 
