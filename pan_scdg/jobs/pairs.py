@@ -109,7 +109,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         if options.metadata:
             files.append(write_metadata(work.staged, job))
         work.publish(files, **about, incidents=list_incidents(work.scores))
-    return [*notices.list_warnings(), *warnings, *_summarise(options, len(pairs))]
+    return [*notices.list_warnings(), *warnings, *_summarise(options, len(pairs), len(checked.errors))]
 
 
 def _choose_method_options(profile: Profile, options: RunOptions) -> MethodOptions:
@@ -118,10 +118,10 @@ def _choose_method_options(profile: Profile, options: RunOptions) -> MethodOptio
     return replace(options.method, keep_gains=options.keep_gains or shows_gains)
 
 
-def _summarise(options: RunOptions, count: int) -> list[str]:
-    """Return the lines about a complete result."""
+def _summarise(options: RunOptions, count: int, failed: int) -> list[str]:
+    """Return the lines about a complete result of so many pairs, of which some have no score."""
     if options.scores_only:
-        return [f"scored {format_count(count, 'pair')}: {options.output / SCORES}"]
+        return [f"scored {format_count(count - failed, 'pair')}: {options.output / SCORES}"]
     page = [f"report: {options.output / PAGE}"] if options.report else []
     return [f"decided {format_count(count, 'pair')}: {options.output / DECISIONS}", *page]
 

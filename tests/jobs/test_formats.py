@@ -62,6 +62,7 @@ QRELS = "".join(f"q{i} 0 d{i} 1\n" for i in (1, 2, 3))
 RUN = "".join(f"q{i} Q0 d{i} 1 9 tag\n" for i in (1, 2, 3))
 EVALUATE = "evaluate --input in --output run.txt --truth qrels.txt"
 RETRIEVAL = {"in/queries.jsonl": QUERIES, "in/corpus.jsonl": CORPUS, "qrels.txt": QRELS, "run.txt": RUN}
+FIRST_STAGE = 'name = "p"\ndescription = "words"\n[retrieval]\nroutes = ["bm25-full"]\nfusion = "none"\nrerank = false\n'
 DECIDE = "run --input in --output out --profile pan25-containment"
 PAIRS: dict[str, str | bytes] = {
     "in/pairs": "s1.txt r1.txt\ns2.txt r2.txt\ns3.txt r3.txt\n",
@@ -163,6 +164,17 @@ KINDS = {
             "decided negative: 1 time, first at in/susp/s1.txt: not UTF-8",
             "empty source document: 1 time",
         ),
+    ),
+    "scores of texts that cannot be read": Kind(
+        PAIRS | {"in/susp/s1.txt": b"\xe4\xf6\xfc"},
+        (f"{DECIDE} --on-error negative --scores-only",),
+        ("scored 2 pairs:",),
+    ),
+    "a profile that ranks without gains": Kind(
+        {**RETRIEVAL, "p.toml": FIRST_STAGE},
+        ("run --input in --output out --profile p.toml --keep-gains",),
+        ("--keep-gains and --model need a profile that scores sources",),
+        2,
     ),
     "texts that cannot be read, strict": Kind(
         PAIRS | {"in/susp/s1.txt": b"\xe4\xf6\xfc"}, (f"{DECIDE} --on-error negative --strict",), ("not UTF-8",), 2
