@@ -165,10 +165,12 @@ def _unpack(path: Path, scratch: Path, notices: Notices, errors: dict[str, UserE
         for number, (name, member) in enumerate(members.items()):
             target = scratch / f"{number}{PurePosixPath(name).suffix.lower()}"
             try:
-                target.write_bytes(archive.read(member))
-                files.append(ListedFile(name, target))
-            except (BadZipFile, EOFError, RuntimeError, zlib.error):
+                content = archive.read(member)
+            except (BadZipFile, EOFError, OSError, RuntimeError, ValueError, zlib.error):
                 errors[name] = UserError("is damaged in the zip file", "ask for a new copy", path / name)
+                continue
+            target.write_bytes(content)
+            files.append(ListedFile(name, target))
     return files
 
 

@@ -1,9 +1,12 @@
 """The readers of foreign input, each with valid files."""
 
+import io
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.tira import read_manifest
@@ -22,6 +25,7 @@ from tests.fuzz.mutations import (
     XML,
     YAML,
     Format,
+    encode_utf8,
     pack_gzip,
     pack_npy,
     pack_safetensors,
@@ -77,6 +81,7 @@ ODT = (
     "<style:style style:name='S' style:family='text' style:parent-style-name='S'><style:text-properties "
     "fo:font-size='1pt' fo:color='#ffffff'/></style:style>"
 )
+ZIP = f"a.txt: {TEXT[:20]}\nin/b.html: <p>One</p>\nin/.hidden: x\n__MACOSX/c.txt: x\n"
 TABLE = "suspicious,source,reused\nsusp/s1.txt,src/r1.txt,yes\nsusp/s2.txt,src/r2.txt,no\n"
 PROFILE = (ROOT / "pan_scdg" / "profiles" / "offline.toml").read_text(encoding="utf-8")
 MANIFEST = (ROOT / "tira.yml").read_text(encoding="utf-8")
@@ -143,6 +148,17 @@ def _pack_odt(text: str) -> bytes:
     return make_odt(body, styles=styles)
 
 
+def _pack_zip(text: str) -> bytes:
+    """Return a zip file that has an entry for each line, a name and its content."""
+    packed = io.BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names recur
+        for name, _, content in (line.partition(": ") for line in text.splitlines()):
+            stored = name[:9000].partition("\0")[0].encode(errors="replace").decode()
+            file.writestr(stored or ".", encode_utf8(content))
+    return packed.getvalue()
+
+
 def _read_model(folder: Path) -> None:
     read_config(folder)
     list_weight_files(folder)
@@ -171,6 +187,11 @@ TARGETS = (
         lambda f: folders.read_documents(f, Notices()),
         {"a.txt": (LINES, TEXT), "in/b.html": (XML, HTML)},
         refuses=False,
+    ),
+    Target(
+        "zip",
+        lambda f: folders.read_documents(f / "a.zip", Notices()),
+        {"a.zip": (LINES._replace(encode=_pack_zip), ZIP)},
     ),
     Target("docx", _convert("a.docx"), {"a.docx": (XML._replace(encode=_pack_docx), DOCX)}),
     Target("odt", _convert("a.odt"), {"a.odt": (XML._replace(encode=_pack_odt), ODT)}),

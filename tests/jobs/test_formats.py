@@ -62,7 +62,9 @@ QRELS = "".join(f"q{i} 0 d{i} 1\n" for i in (1, 2, 3))
 RUN = "".join(f"q{i} Q0 d{i} 1 9 tag\n" for i in (1, 2, 3))
 EVALUATE = "evaluate --input in --output run.txt --truth qrels.txt"
 RETRIEVAL = {"in/queries.jsonl": QUERIES, "in/corpus.jsonl": CORPUS, "qrels.txt": QRELS, "run.txt": RUN}
-FIRST_STAGE = 'name = "p"\ndescription = "words"\n[retrieval]\nroutes = ["bm25-full"]\nfusion = "none"\nrerank = false\n'
+FIRST_STAGE = (
+    'name = "p"\ndescription = "words"\n[retrieval]\nroutes = ["bm25-full"]\nfusion = "none"\nrerank = false\n'
+)
 DECIDE = "run --input in --output out --profile pan25-containment"
 PAIRS: dict[str, str | bytes] = {
     "in/pairs": "s1.txt r1.txt\ns2.txt r2.txt\ns3.txt r3.txt\n",

@@ -189,10 +189,11 @@ def test_members_of_a_hostile_zip_file_are_named_and_the_others_read(tmp_path: P
             "a.txt: is prot",
         ),
         ({"a.txt": b"a"}, lambda data: data[:40], "no zip file, or a damaged one. Ask for a new copy."),
+        ({"a.txt": b"a"}, lambda data: data[8:], "a.txt: is damaged in the zip file. Ask for a new copy."),
         ({}, lambda data: data, "contains no texts"),
         ({f"{n}.txt": b"0" * (60 << 20) for n in range(2)}, lambda data: data, "looks like a compression bomb"),
     ],
-    ids=["protected", "cut off", "empty", "bomb"],
+    ids=["protected", "cut off", "without its beginning", "empty", "bomb"],
 )
 def test_zip_files_that_are_refused(
     files: Mapping[str, bytes], change: Callable[[bytes], bytes], message: str, tmp_path: Path
