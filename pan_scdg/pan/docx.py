@@ -158,9 +158,9 @@ def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
     for paragraph in root.iter(f"{WORD}p"):
         if _is_block_quotation(paragraph, formats):
             _set_style(paragraph, QUOTATION)
-    for box in list(root.iter(f"{WORD}txbxContent")):
-        _move_behind(box, *(ancestor for ancestor in box.iterancestors(f"{WORD}p")))
-    for ruby in list(root.iter(f"{WORD}ruby")):
+    for box in reversed(list(root.iter(f"{WORD}txbxContent"))):  # each directly behind the paragraph
+        _move_behind(box, *box.iterancestors(f"{WORD}p"))
+    for ruby in reversed(list(root.iter(f"{WORD}ruby"))):
         _move_behind(ruby.find(f"{WORD}rubyBase"), ruby.getparent())
         ruby.getparent().remove(ruby)
     for wrapper in list(root.iter(*WRAPPERS)):

@@ -139,7 +139,7 @@ SHAPES = " ".join(
     f'xmlns:{name}="http://x.test/{name}"' for name in ("a", "wp", "wps", "v")
 ) + ' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'  # fmt: skip
 SHAPE = f"<w:p {SHAPES}>{SEEN.format('one')}<w:r><w:drawing>{{}}</w:drawing></w:r></w:p>"
-INNER = "<w:txbxContent>{}</w:txbxContent>"
+INNER, LINE = "<w:txbxContent>{}</w:txbxContent>", f"<w:p>{SEEN}</w:p>"
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,8 @@ INNER = "<w:txbxContent>{}</w:txbxContent>"
         (f"<w:p><w:dir><w:bdo>{SEEN.format('one')}</w:bdo>{SEEN.format(' two')}</w:dir></w:p>", "one two", False),
         (f"<w:p>{RUBY.format(SEEN.format('kan'), SEEN.format('漢'))}</w:p>", "漢", False),
         (BOX.format(f"<w:p>{SEEN.format('in the box')}</w:p>"), "before\n\nin the box", False),
+        (f"<w:p>{''.join(f'<w:r><w:pict>{INNER.format(LINE.format(n))}</w:pict></w:r>' for n in 'ab')}</w:p>",
+         "a\n\nb", False),
         (SHAPE.format(f"<wps:wsp><wps:spPr><a:solidFill/></wps:spPr>{INNER.format(TITLE)}</wps:wsp>"),
          "one\n\na title", False),
         (SHAPE.format(f"<wps:wsp><wps:style><a:fillRef/></wps:style>{INNER.format(TITLE)}</wps:wsp>"),
