@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from pan_scdg.errors import UserError, get_first_line, need_packages
-from pan_scdg.pan.docx import QUOTATION, show_visible_text
+from pan_scdg.pan.docx import convert_docx
 from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.odt import convert_odt
 from pan_scdg.pan.pdf import PASSWORD, convert_pdf
@@ -129,33 +129,16 @@ def convert_file(path: Path) -> dict[str, Any]:
         UserError: protected, too large, or a scan.
         Exception: whatever the libraries raise for a damaged file.
     """
-    warnings: list[str] = []
-    match path.suffix.lower():
-        case ".pdf":
-            text, warnings = convert_pdf(path)
-        case ".docx":
-            text, warnings = _convert_docx(path)
-        case _:
-            _check_archive(path)
-            text, warnings = convert_odt(path)
+    kind = path.suffix.lower()
+    if kind == ".pdf":
+        text, warnings = convert_pdf(path)
+    else:
+        _check_archive(path)
+        text, warnings = (convert_docx if kind == ".docx" else convert_odt)(path)
     if len(text) > MAX_CHARACTERS:
         raise UserError(f"has more than {MAX_CHARACTERS >> 20} million characters of text", "split the file")
     # a lone half of a surrogate pair cannot be written in UTF-8
     return {"text": text.encode("utf-8", "replace").decode("utf-8"), "warnings": warnings}
-
-
-def _convert_docx(path: Path) -> tuple[str, list[str]]:
-    """Return the visible text, and warnings about what is hidden or was not read."""
-    import mammoth
-
-    _check_archive(path)
-    file, warnings = show_visible_text(path)
-    html = mammoth.convert_to_html(
-        file,
-        style_map=f"p.{QUOTATION} => blockquote > p:fresh",
-        convert_image=mammoth.images.img_element(lambda _: {}),
-    ).value
-    return extract_html(html), warnings
 
 
 def _check_archive(path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Rewrite a DOCX so that a converter reads its visible text, and only that.
+"""Read a DOCX as a reader sees it: it is rewritten so that mammoth reads its visible text, and only that.
 
-What a converter skips (text boxes, fields, formulas, direction overrides, ruby) becomes plain runs; what no reader sees
+What mammoth skips (text boxes, fields, formulas, direction overrides, ruby) becomes plain runs; what no reader sees
 (hidden, tiny or moved letters, and those in the colour of their background) goes.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from pan_scdg.pan.html_text import GAP, HIDDEN, MARGIN_NOT_READ, MIN_MARGIN_WORDS, NOT_READ
+from pan_scdg.pan.html_text import GAP, HIDDEN, MARGIN_NOT_READ, MIN_MARGIN_WORDS, NOT_READ, extract_html
 from pan_scdg.pan.styles import (
     BLACK,
     MAX_TINY_SIZE,
@@ -25,6 +25,7 @@ from pan_scdg.pan.styles import (
     parse_colour,
     parse_declarations,
 )
+from pan_scdg.pan.untrusted import parse_xml_bytes
 
 PARTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 STRICT = (b"http://purl.oclc.org/ooxml/wordprocessingml/main", b"http://purl.oclc.org/ooxml/officeDocument/math")
@@ -47,12 +48,25 @@ MIN_LETTER_WIDTH = 10
 """Least width of letters that a reader sees, in percent."""
 
 
-def show_visible_text(path: Path) -> tuple[io.BytesIO, list[str]]:
-    """Return a DOCX with its visible text in plain runs, and warnings about what it hides or embeds.
+def convert_docx(path: Path) -> tuple[str, list[str]]:
+    """Return the visible text of a DOCX, and warnings about what is hidden or was not read.
 
     Raises:
-        Exception: whatever zipfile and lxml raise for a damaged file.
+        Exception: whatever zipfile, lxml and mammoth raise for a damaged file.
     """
+    import mammoth
+
+    file, warnings = _show_visible_text(path)
+    html = mammoth.convert_to_html(
+        file,
+        style_map=f"p.{QUOTATION} => blockquote > p:fresh",
+        convert_image=mammoth.images.img_element(lambda _: {}),
+    ).value
+    return extract_html(html), warnings
+
+
+def _show_visible_text(path: Path) -> tuple[io.BytesIO, list[str]]:
+    """Return a DOCX with its visible text in plain runs, and warnings about what it hides or embeds."""
     shown, warnings = io.BytesIO(), dict[str, None]()
     with ZipFile(path) as archive, ZipFile(shown, "w") as copy:
         names = archive.namelist()
@@ -82,9 +96,8 @@ class Formats:
         root = _parse(styles or b"<styles/>")
         self._styles = {style.get(f"{WORD}styleId"): style for style in root.iter(f"{WORD}style")}
         self._defaults = root.find(f"{WORD}docDefaults")
-        default = (f"{WORD}type", "paragraph"), (f"{WORD}default", "1")
-        usual = (name for name, style in self._styles.items() if all(style.get(key) == v for key, v in default))
-        self._usual = next(usual, None)
+        usual = root.find(f".//{WORD}style[@{WORD}type='paragraph'][@{WORD}default='1']")
+        self._usual = None if usual is None else usual.get(f"{WORD}styleId")
         self.shows_page_colour = b"displayBackgroundShape" in settings
 
     def list_styles(self, name: str | None) -> Iterator[Any]:
@@ -128,13 +141,9 @@ class Formats:
 
 
 def _parse(data: bytes) -> Any:
-    from lxml import etree
-
     for strict, usual in zip(STRICT, (WORD, MATHS), strict=True):
         data = data.replace(strict, usual[1:-1].encode())
-    return etree.fromstring(
-        data, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    )
+    return parse_xml_bytes(data)
 
 
 def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
@@ -195,9 +204,8 @@ def _make_run(text: str) -> Any:
 def _move_behind(element: Any, *places: Any) -> None:
     """Move the content of an element behind the last of some elements, in its order."""
     if element is not None and places:
-        parent, index = places[-1].getparent(), places[-1].getparent().index(places[-1]) + 1
-        for number, child in enumerate(list(element)):
-            parent.insert(index + number, child)
+        for child in reversed(list(element)):
+            places[-1].addnext(child)
 
 
 def _find_replacement(run: Any, formats: Formats) -> str | None:
@@ -210,14 +218,14 @@ def _find_replacement(run: Any, formats: Formats) -> str | None:
         return ""
     if width.rstrip("%").isdecimal() and int(width.rstrip("%")) < MIN_LETTER_WIDTH:
         return ""
-    is_clear = any("textFill" in str(e.tag) and _is_clear(e) for each in found for e in each)
+    is_clear = any(_name(e) == "textFill" and _is_clear(e) for each in found for e in each)
     return GAP if is_clear or are_alike(_read_colour(found), _find_background(run, found, formats)) else None
 
 
 def _is_outside(run: Any, formats: Formats) -> bool:
     """Return True if a run is in a hidden row, or outside of the page."""
     for element in run.iterancestors():
-        name = str(element.tag).rpartition("}")[2]
+        name = _name(element)
         if name == "tr" and element.find(f"{WORD}trPr/{WORD}hidden") is not None:
             return True
         if name == "p" and (indent := _find(formats.list_for_paragraph(element), "ind")) is not None:
@@ -255,10 +263,12 @@ def _is_on(element: Any) -> bool:
 
 def _is_clear(fill: Any) -> bool:
     """Return True for a fill of letters that is none, or transparent."""
-    return any(
-        str(e.tag).endswith("}noFill") or (str(e.tag).endswith("}alpha") and "100000" in e.values())
-        for e in fill.iter()
-    )
+    return any(_name(e) == "noFill" or (_name(e) == "alpha" and "100000" in e.values()) for e in fill.iter())
+
+
+def _name(element: Any) -> str:
+    """Return the name of an element without its namespace."""
+    return str(element.tag).rpartition("}")[2]
 
 
 def _get_value(element: Any) -> str:
@@ -292,7 +302,7 @@ def _find_background(run: Any, found: list[Any], formats: Formats) -> Colour | N
     if (fill := _read_fill(found)) is not None:
         return fill
     for element in run.iterancestors():
-        name = str(element.tag).rpartition("}")[2]
+        name = _name(element)
         own = formats.list_for_paragraph(element) if name == "p" else element.iterchildren(f"{WORD}{name}Pr")
         if (fill := _read_fill(list(own))) is not None:
             return fill
@@ -307,7 +317,7 @@ def _find_background(run: Any, found: list[Any], formats: Formats) -> Colour | N
 def _is_filled(box: Any) -> bool:
     """Return True for a text box whose shape has a colour of its own, or by its style."""
     names = ("wsp", "shape", "rect", "roundrect", "oval")
-    shape = next((e for e in box.iterancestors() if str(e.tag).rpartition("}")[2] in names), None)
+    shape = next((e for e in box.iterancestors() if _name(e) in names), None)
     if shape is None:
         return False
     fills = [shape.find(f"{{*}}spPr/{{*}}{kind}Fill") for kind in ("solid", "grad", "blip", "patt")]

@@ -8,6 +8,7 @@ from zipfile import ZipFile
 
 from pan_scdg.pan.html_text import MARGIN_NOT_READ, MIN_MARGIN_WORDS, NOT_READ, extract_tree
 from pan_scdg.pan.styles import MIN_OFFSET, measure
+from pan_scdg.pan.untrusted import parse_xml_bytes
 
 _NAMES = ("text", "table", "drawing", "office", "style", "form", "svg-compatible")
 TEXT, TABLE, DRAW, OFFICE, STYLE, FORM, SVG = (f"{{urn:oasis:names:tc:opendocument:xmlns:{n}:1.0}}" for n in _NAMES)
@@ -37,15 +38,10 @@ def convert_odt(path: Path) -> tuple[str, list[str]]:
     Raises:
         Exception: whatever zipfile and lxml raise for a damaged file.
     """
-    from lxml import etree
-
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
-    )
     with ZipFile(path) as archive:
         names = archive.namelist()
         root, styles = (
-            etree.fromstring(archive.read(name) if name in names else b"<none/>", parser)
+            parse_xml_bytes(archive.read(name) if name in names else b"<none/>")
             for name in ("content.xml", "styles.xml")
         )
     warnings = [NOT_READ] if any(re.match(r"Object \d+/content\.xml", name) for name in names) else []
@@ -150,11 +146,7 @@ def _move_behind_paragraph(frame: Any) -> None:
     """Move a frame out of its paragraph, whose words it would cut."""
     paragraph = next(frame.iterancestors(f"{TEXT}p", f"{TEXT}h"), None)
     if paragraph is not None:
-        parent, tail = frame.getparent(), frame.tail or ""
-        before = frame.getprevious()
-        frame.tail = None
-        if before is None:
-            parent.text = (parent.text or "") + tail
-        else:
-            before.tail = (before.tail or "") + tail
+        place = frame.makeelement(f"{TEXT}span")
+        place.tail, frame.tail = frame.tail, None
+        frame.getparent().replace(frame, place)
         paragraph.addnext(frame)

@@ -326,20 +326,32 @@ def parse_xml(path: Path) -> Any:
     if doctype >= 0:
         line = text.count("\n", 0, doctype) + 1
         raise UserError("contains a DOCTYPE, which is refused", "remove the DOCTYPE", path, line)
-    parser = etree.XMLParser(
-        encoding="utf-8",
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        dtd_validation=False,
-        huge_tree=False,
-    )
     try:
-        return etree.fromstring(text.removeprefix("\ufeff").encode("utf-8"), parser)
+        return parse_xml_bytes(text.removeprefix("\ufeff").encode("utf-8"), "utf-8")
     except etree.XMLSyntaxError as e:
         # lxml appends "(<string>, line 3)", which the place of the error already says
         what = (e.msg or "empty document").split(", line ")[0]
         raise UserError(f"not well-formed XML: {what}", "correct the file", path, e.lineno or 1) from e
+
+
+def parse_xml_bytes(data: bytes, encoding: str | None = None) -> Any:
+    """Return the root of XML without a DOCTYPE, without its comments; ``encoding`` overrides the declared one.
+
+    Raises:
+        lxml.etree.XMLSyntaxError: not well-formed.
+    """
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        encoding=encoding,
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    return etree.fromstring(data, parser)
 
 
 def parse_json(text: str, values: int = JSON_VALUES, finite: bool = True) -> Any:
