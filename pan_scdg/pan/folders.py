@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from pan_scdg.errors import UserError, UserErrors
@@ -29,14 +29,6 @@ REMEDIES = {**dict.fromkeys((".doc", ".pages", ".rtf"), SAVE_AS), ZIP: "Unpack z
 LINK = "this link is not followed: it leads outside, or to a folder"
 
 
-class ListedFile(NamedTuple):
-    """A file of a folder or a zip file."""
-
-    name: str
-    path: Path
-    """Where it can be read."""
-
-
 def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
     """Return the texts of a folder or a zip file in the order of their names, or the one of a file, by name.
 
@@ -53,7 +45,7 @@ def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
     with tempfile.TemporaryDirectory() as scratch:
         files = _list_files(path, Path(scratch), notices, errors)
         with Progress("reading texts", len(files)) as progress:
-            for name, file in files:
+            for name, file in sorted(files.items(), key=lambda item: os.fsencode(item[0])):
                 shown = path / name if file != path else path
                 try:
                     if not _is_utf8(name):
@@ -70,8 +62,8 @@ def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
     return texts
 
 
-def _list_files(path: Path, scratch: Path, notices: Notices, errors: dict[str, UserError]) -> list[ListedFile]:
-    """Return the texts of a path, by name; what cannot be unpacked from a zip file joins the errors."""
+def _list_files(path: Path, scratch: Path, notices: Notices, errors: dict[str, UserError]) -> dict[str, Path]:
+    """Return the files of a path by name; what cannot be unpacked from a zip file joins the errors."""
     if not path.exists():
         raise UserError("the path does not exist", "correct the path", path)
     ending = path.suffix.lower()
@@ -80,12 +72,12 @@ def _list_files(path: Path, scratch: Path, notices: Notices, errors: dict[str, U
     elif ending == ZIP:
         files = _unpack(path, scratch, notices, errors)
     elif ending in FORMATS:
-        return [ListedFile(path.name, path)]
+        files = {path.name: path}
     else:
         raise UserError("unsupported format", f"convert it to {describe_formats()}", path)
     if not files and not errors:
         raise UserError(f"contains no texts ({describe_formats()})", "add one, or correct the path", path)
-    return sorted(files, key=lambda file: os.fsencode(file.name))
+    return files
 
 
 def describe_formats() -> str:
@@ -114,9 +106,9 @@ def _is_hidden(name: str) -> bool:
     return name.startswith((".", "~$"))
 
 
-def _list_folder(folder: Path, notices: Notices) -> list[ListedFile]:
+def _list_folder(folder: Path, notices: Notices) -> dict[str, Path]:
     root = folder.resolve()
-    files: list[ListedFile] = []
+    files: dict[str, Path] = {}
     errors: list[UserError] = []
     waiting = [(folder, 0)]
     while waiting:
@@ -132,7 +124,7 @@ def _list_folder(folder: Path, notices: Notices) -> list[ListedFile]:
             elif path.is_dir():
                 waiting.append((path, level + 1))
             elif _is_text(name, notices):
-                files.append(ListedFile(name, path))
+                files[name] = path
             if len(files) > MAX_TEXTS:
                 raise UserError(f"contains more than {MAX_TEXTS} texts", "split the folder", folder)
     if errors:
@@ -152,9 +144,9 @@ def _is_followed(link: Path, root: Path) -> bool:
 # Zip files, which are hostile: no name of a member becomes the name of a file
 
 
-def _unpack(path: Path, scratch: Path, notices: Notices, errors: dict[str, UserError]) -> list[ListedFile]:
+def _unpack(path: Path, scratch: Path, notices: Notices, errors: dict[str, UserError]) -> dict[str, Path]:
     """Unpack the texts of a zip file into an empty folder, under numbers."""
-    files: list[ListedFile] = []
+    files: dict[str, Path] = {}
     with open_regular(path) as file, _open_archive(path, file) as archive:
         members = dict(_list_members(path, archive, notices, errors))
         size = sum(member.file_size for member in members.values())
@@ -170,7 +162,7 @@ def _unpack(path: Path, scratch: Path, notices: Notices, errors: dict[str, UserE
                 errors[name] = UserError("is damaged in the zip file", "ask for a new copy", path / name)
                 continue
             target.write_bytes(content)
-            files.append(ListedFile(name, target))
+            files[name] = target
     return files
 
 

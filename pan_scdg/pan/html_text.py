@@ -68,10 +68,11 @@ def extract_tree(root: Any, warnings: list[str]) -> str:
 
 
 class _Place(NamedTuple):
-    """The style of an element, and what it is part of."""
+    """The style of an element, what it is part of, and what sets it apart."""
 
     look: Look
     is_quoted: bool
+    separator: str
 
 
 def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
@@ -80,12 +81,11 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
 
     styles = Styles("\n".join(style.text or "" for style in root.iter("style") if _is_for_screens(style)))
     pieces: list[str] = []
-    places = [_Place(Look(), False)]
-    separators: list[str | None] = []
+    places = [_Place(Look(), False, "")]
 
     def add(text: str | None) -> None:
         """Add text as it is read at the last place."""
-        look, is_quoted = places[-1]
+        look, is_quoted, _ = places[-1]
         if not text or text.strip() == BACK_LINK:
             return
         if (look.hides or look.leaves_gap) and not text.isspace():
@@ -105,16 +105,14 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
     for event, element in walk:
         tag = element.tag if isinstance(element.tag, str) else ""
         if event == "end":
-            places.pop()
-            pieces += filter(None, ["”" if tag == "q" else "", separators.pop()])
+            pieces += filter(None, ["”" if tag == "q" else "", places.pop().separator])
             add(element.tail)
             continue
         if tag in LEFT_OUT:
             walk.skip_subtree()
             if tag in ("iframe", "object", "svg") and NOT_READ not in warnings and _embeds_text(element):
                 warnings.append(NOT_READ)
-            places.append(places[-1])
-            separators.append(SEPARATORS.get(tag))
+            places.append(places[-1]._replace(separator=SEPARATORS.get(tag, "")))
             continue
         declared = styles.find_declarations(element)
         look = places[-1].look.inherit(declared)
@@ -122,10 +120,9 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
             look = look._replace(is_shown=False)
         is_quotation = tag == "blockquote" or (tag in ("p", "div") and is_indented(declared))
         is_quotation = is_quotation or (tag == "p" and _is_italic_quotation(element, declared, pieces))
-        places.append(_Place(look, places[-1].is_quoted or is_quotation))
+        separator = "\n\n" if declared.get("display") in BLOCKS else SEPARATORS.get(tag, "")
+        places.append(_Place(look, places[-1].is_quoted or is_quotation, separator))
         line = "\n> " if places[-1].is_quoted else "\n"
-        separator = "\n\n" if declared.get("display") in BLOCKS else SEPARATORS.get(tag)
-        separators.append(separator)
         pieces += filter(None, [line if tag == "br" else separator, "“" if tag == "q" else ""])
         is_note = (
             tag == "sup" and _NOTE.fullmatch(element.text or "") and _BEFORE_NOTE.search("".join(pieces[-2:])[-9:])

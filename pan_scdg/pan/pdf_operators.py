@@ -184,8 +184,10 @@ def mix(numbers: Sequence[float]) -> Colour | None:
         shares = [(1 - share) * (1 - shares[3]) for share in shares[:3]]
     if len(shares) == 1:
         shares *= 3
-    red, green, blue = (round(255 * share) for share in shares) if len(shares) == 3 else (0, 0, 0)
-    return (red, green, blue) if len(shares) == 3 else None
+    if len(shares) != 3:
+        return None
+    red, green, blue = (round(255 * share) for share in shares)
+    return red, green, blue
 
 
 def _is_blank(operands: Any) -> bool:
