@@ -193,10 +193,7 @@ class Alignment:
 
     def count_copied_words(self) -> int:
         """Return the words of the longest stretch of the target that counts and is nearly all runs of equal words."""
-        counted = (
-            words for run, words in self._list_copies() if classify_passage(self.target.parts, run.start, run.end)[1]
-        )
-        return max(counted, default=0)
+        return max((words for _, words in self._list_counted_copies()), default=0)
 
     def find_shared_line(self) -> npt.NDArray[np.bool_] | None:
         """Return True for the units of the target that two texts may have in common by chance, ``[u]``.
@@ -204,18 +201,20 @@ class Alignment:
         That is one short stretch of equal words, such as an address or a proverb. None: there is none, or more is
         copied, such as two sentences.
         """
-        copies = [
-            (words, run)
-            for run, words in self._list_copies()
-            if classify_passage(self.target.parts, run.start, run.end)[1]
-        ]
-        longest = MAX_LINE_PART * min(len(self.target.forms), len(self.source.forms))
-        if len(copies) != 1 or copies[0][0] > min(MAX_LINE_WORDS, longest):
+        copies = self._list_counted_copies()
+        if len(copies) != 1:
             return None
-        run, spans = copies[0][1], self.target.spans
+        ((run, words),) = copies
+        if words > min(MAX_LINE_WORDS, MAX_LINE_PART * min(len(self.target.forms), len(self.source.forms))):
+            return None
+        spans = self.target.spans
         shared = np.minimum(spans[:, 1], run.end) - np.maximum(spans[:, 0], run.start)
         line = np.asarray(shared >= MIN_LINE_SHARE * np.diff(spans, axis=1).ravel(), np.bool_)
         return line if line.sum() <= 1 else None
+
+    def _list_counted_copies(self) -> list[tuple[Run, int]]:
+        parts = self.target.parts
+        return [(run, words) for run, words in self._list_copies() if classify_passage(parts, run.start, run.end)[1]]
 
     def _list_copies(self) -> Iterator[tuple[Run, int]]:
         """Yield the stretches that are nearly all runs of equal words, each with the words in these."""

@@ -146,7 +146,8 @@ def _list_stretches(text: str, document: _Document, counts: Mapping[int, int]) -
         if first < last:
             number = max(counts.get(run, 0) for run in document.runs[first:last].tolist())
             begin, end = int(words[first, 0]), int(words[last - 1, 1])
-            stops = len(text[end : end + MAX_STOPS]) - len(text[end : end + MAX_STOPS].lstrip(".?!:;,…"))
+            after = text[end : end + MAX_STOPS]
+            stops = len(after) - len(after.lstrip(".?!:;,…"))
             yield SharedStretch(begin, end + stops, number, forms[first:last])
 
 

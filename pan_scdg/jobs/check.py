@@ -106,9 +106,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     material = collect_texts(options.inputs, notices)
     statistics = None
     if profile.need_decide().method == "bm25":
-        statistics = count_statistics(
-            compose(text.compared.text or "").text for text in material.texts[material.first_source :]
-        )
+        statistics = count_statistics(compose(text.text).text for text in material.texts[material.first_source :])
     measures = options.gains and profile.gains is not None
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, measures)
     job = _describe_check(profile, options, material, worker)
@@ -210,10 +208,10 @@ def _choose_pairs(
 
         def encode_targets() -> Iterator[Any]:
             for text in material.suspicious:
-                yield method.encoder.encode(compose(text.compared.text or "").text)
+                yield method.encoder.encode(compose(text.text).text)
                 progress.update()
 
-        sources = (method.encoder.encode(compose(text.compared.text or "").text) for text in material.texts[first:])
+        sources = (method.encoder.encode(compose(text.text).text) for text in material.texts[first:])
         selected = select_pairs(encode_targets(), sources, method.settings, rule.threshold - UNCLEAR_MARGIN)
     chosen = {_sort(material, (i, first + j)) for i, j in selected}
     return [pair for pair in pairs if pair in chosen]
@@ -326,14 +324,19 @@ def _describe_pairs(
     evidence: dict[Indices, list[Evidence]] = {}
     gains: dict[Indices, TokenGains] = {}
     with Progress("finding passages", len(shown)) as progress:
-        for pair, passages in zip(shown, compute(tasks)):
+        for pair, found in zip(shown, compute(tasks)):
             indices = _sort(material, pair.indices)
-            evidence[indices] = _orient(material, pair.indices, passages.evidence)
-            if passages.gains and indices == pair.indices:
-                gains[indices] = TokenGains(*zip(*passages.gains, strict=True))
+            evidence[indices] = _orient(material, pair.indices, found.evidence)
+            if found.gains and indices == pair.indices:
+                gains[indices] = TokenGains(*zip(*found.gains, strict=True))
             progress.update()
     noted = _note_sharing(evidence, material)
-    pairs = [_describe(material, pair, noted.get(_sort(material, pair.indices), ()), gains) for pair in scored]
+    pairs = []
+    for pair in scored:
+        i, j = indices = _sort(material, pair.indices)
+        names = material.texts[i].shown.name, material.texts[j].shown.name
+        passages, gain = noted.get(indices, ()), gains.get(indices)
+        pairs.append(replace(pair.shown, suspicious=names[0], source=names[1], passages=passages, gains=gain))
     return sorted(pairs, key=lambda pair: (*rank_pair(pair), pair.suspicious, pair.source))
 
 
@@ -357,14 +360,6 @@ def _orient(material: Material, indices: Indices, passages: Sequence[Evidence]) 
 
 def _swap_sides(passage: Passage) -> Passage:
     return Passage(passage.source_offset, passage.source_length, passage.this_offset, passage.this_length)
-
-
-def _describe(
-    material: Material, pair: ScoredPair, passages: tuple[Evidence, ...], gains: Mapping[Indices, TokenGains]
-) -> ReportPair:
-    i, j = _sort(material, pair.indices)
-    names = material.texts[i].shown.name, material.texts[j].shown.name
-    return replace(pair.shown, suspicious=names[0], source=names[1], passages=passages, gains=gains.get((i, j)))
 
 
 def _note_sharing(
@@ -421,7 +416,7 @@ def make_report(
     counts = {"source": len(material.sources), "old text": len(material.old)}
     others = ["each other"] * material.among + [format_count(n, what) for what, n in counts.items() if n]
     title = f"{format_count(len(material.suspicious), 'text')} compared with {', '.join(others)}"
-    facts = wording.describe_job(job, job["template"])
+    facts = {**wording.describe_job(job, job["template"]), "suspicious_texts": len(material.suspicious)}
     method = job["profile"]["decide"]["method"]
     suspicious = {text.shown.name: text.shown.exclude_quotations(method) for text in material.suspicious}
     sources = {text.shown.name: text.shown for text in (*material.sources, *material.old)}
@@ -431,11 +426,7 @@ def make_report(
         (suspicious if material.among else {}) | sources,
         tuple(pairs),
         threshold,
-        facts={
-            **facts,
-            "suspicious_texts": len(suspicious),
-            **{f"{what}s": count for what, count in counts.items() if count},
-        },
+        facts=facts | {f"{what}s": count for what, count in counts.items() if count},
         warnings=tuple(warnings),
         among=material.among,
         not_listed=left_out,

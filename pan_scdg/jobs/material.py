@@ -22,15 +22,11 @@ from pan_scdg.records import TextFile
 from pan_scdg.report.records import Excluded, ReportText, blank_out
 
 WORD = re.compile(r"[^\W\d_]+")
-FREQUENT_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
+_FREQUENT_WORDS = """
 the of and to in a is that was it for on with as be at by this are from or have an not which were they their but has had
 his her its we you can all one there been if more when who will would so what about into than them these
-""",
-    )
-)
+"""
+FREQUENT_WORDS = frozenset(_FREQUENT_WORDS.split())
 """Words of every English text, about two of five; of other languages that share some, at most one of eight."""
 MIN_ENGLISH_SHARE, MIN_ENGLISH_WORDS = 0.2, 20
 """Least share of frequent words in an English text, and the least words for which it is measured."""
@@ -67,6 +63,11 @@ class CheckedText(NamedTuple):
     """Number of words that are compared."""
     extracted: bool
     """The text was taken out of another format."""
+
+    @property
+    def text(self) -> str:
+        """Return the text as it is compared."""
+        return self.compared.text or ""
 
     @property
     def kind(self) -> str:
@@ -131,7 +132,7 @@ class Material:
 
     def hash(self) -> str:
         """Return the hash of all names and texts, as they are compared."""
-        lines = [f"{t.compared.doc_id}\0{t.shown.name}\0{hash_text(t.compared.text or '')}" for t in self.texts]
+        lines = [f"{t.compared.doc_id}\0{t.shown.name}\0{hash_text(t.text)}" for t in self.texts]
         return hash_text("\0\0".join([*lines, *(hash_text(t.shown.text) for t in self.texts)]))
 
 
@@ -180,10 +181,9 @@ def _make_text(
     compared = _EMBEDDED.sub(lambda match: " " * len(match[0]), document.text)
     file = TextFile(f"{side}/{name}", Path(name).name, document.path, compared)
     text = _exclude(CheckedText(shown, file, 0, document.extracted), _find_running_lines(document.text))
-    compared = text.compared.text or ""
     if template is None:
         return text
-    runs = find_runs(prepare_text(compared, 1), template, MIN_TEMPLATE_RUN)
+    runs = find_runs(prepare_text(text.text, 1), template, MIN_TEMPLATE_RUN)
     return _exclude(text, [Excluded(run.start, run.end, "in the template") for run in runs])
 
 
@@ -202,7 +202,7 @@ def _find_running_lines(text: str) -> Iterator[Excluded]:
 def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:
     """Return a text with blanks for some parts where it is compared."""
     excluded = tuple(sorted([*text.shown.excluded, *parts]))
-    file = text.compared._replace(text=blank_out(text.compared.text or "", excluded))
+    file = text.compared._replace(text=blank_out(text.text, excluded))
     return text._replace(shown=text.shown._replace(excluded=excluded), compared=file)
 
 
@@ -210,8 +210,8 @@ def _exclude_questions(
     texts: Sequence[CheckedText], sources: Sequence[CheckedText], required: int
 ) -> tuple[list[CheckedText], tuple[str, ...]]:
     """Return the texts without what many share and no source has, and lines about what that is."""
-    compared = [text.compared.text or "" for text in texts]
-    shared = find_shared(compared, (text.compared.text or "" for text in sources), required)
+    compared = [text.text for text in texts]
+    shared = find_shared(compared, (text.text for text in sources), required)
     masked = [
         _exclude(
             text, [Excluded(one.begin, one.end, f"shared by {one.documents} of {len(texts)} texts") for one in own]
@@ -220,7 +220,7 @@ def _exclude_questions(
     ]
     lines = _describe_stretches(shared, compared, "Excluded: {} words that {} of {} texts share: {}")
     if sources:
-        rest = [text.compared.text or "" for text in masked]
+        rest = [text.text for text in masked]
         counted = find_shared(rest, (), max(required, len(texts) // 2 + 1))
         line = "Not excluded: {} words that {} of {} texts share and a source contains: {}"
         lines += _describe_stretches(counted, rest, f"{line} (if this is the question, name it with --template)")
@@ -252,9 +252,8 @@ def _describe_stretches(shared: Sequence[Sequence[SharedStretch]], texts: Sequen
 
 def _warn(text: CheckedText, notices: Notices) -> CheckedText:
     """Return a text with its number of words, and warnings about its language and its length."""
-    compared = text.compared.text or ""
-    words, warnings = count_words(compared), list(text.shown.warnings)
-    if not _seems_english(compared):
+    words, warnings = count_words(text.text), list(text.shown.warnings)
+    if not _seems_english(text.text):
         notices.add_file("not calibrated for this language (English is)", text.shown.name)
         warnings.append(NOT_ENGLISH)
     if words < MIN_WORDS:
@@ -265,6 +264,5 @@ def _warn(text: CheckedText, notices: Notices) -> CheckedText:
 def _seems_english(text: str) -> bool:
     """Return True if enough words of a text are frequent English words, or the text is very short."""
     words = WORD.findall(text.lower())
-    return len(words) < MIN_ENGLISH_WORDS or sum(word in FREQUENT_WORDS for word in words) >= MIN_ENGLISH_SHARE * len(
-        words
-    )
+    frequent = sum(word in FREQUENT_WORDS for word in words)
+    return len(words) < MIN_ENGLISH_WORDS or frequent >= MIN_ENGLISH_SHARE * len(words)

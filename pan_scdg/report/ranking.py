@@ -119,12 +119,11 @@ def measure_points(score: float | None, threshold: float | None) -> int | None:
     return max(50, points) if score >= threshold else min(49, points)
 
 
-def list_next(report: Report) -> list[RankedPair]:
-    """Return the best pairs without a sign of reuse, at most `MAX_NEXT_PAIRS`."""
-    ranked = (RankedPair(number, pair, False) for number, pair in enumerate(report.pairs, 1))
-    return [one for one in ranked if is_next(one.pair.decision, measure_points(one.pair.score, report.threshold))][
-        :MAX_NEXT_PAIRS
-    ]
+def list_next(report: Report) -> list[int]:
+    """Return the numbers of the best pairs without a sign of reuse, at most `MAX_NEXT_PAIRS`."""
+    points = (measure_points(pair.score, report.threshold) for pair in report.pairs)
+    pairs = enumerate(zip(report.pairs, points), 1)
+    return [number for number, (pair, own) in pairs if is_next(pair.decision, own)][:MAX_NEXT_PAIRS]
 
 
 def is_next(decision: str, points: int | None) -> bool:

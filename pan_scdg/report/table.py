@@ -11,7 +11,7 @@ from pan_scdg.align.passages import Evidence
 from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.pan.detections import format_decision
-from pan_scdg.report.ranking import RankedPair, RankedText, is_next, measure_points, measure_text_share, rank_texts
+from pan_scdg.report.ranking import RankedPair, is_next, measure_points, measure_text_share, rank_texts
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.wording import LOOK_NEXT, format_share
 from pan_scdg.sentences import find_sentence_spans
@@ -63,16 +63,14 @@ def format_pairs(report: Report) -> str:
 
 def format_texts(report: Report) -> str:
     """Return the suspicious texts as CSV, best first, each with its sources, then those that could not be read."""
-    rows = [(rank, *_describe_text(report, text)) for rank, text in enumerate(rank_texts(report), 1)]
+    rows: list[tuple[object, ...]] = []
+    for rank, text in enumerate(rank_texts(report), 1):
+        points, sources = measure_points(text.score, report.threshold), SEPARATOR.join(one.source for one in text.signs)
+        warnings = SEPARATOR.join(report.suspicious[text.name].warnings)
+        rows.append((rank, text.name, text.decision, points, text.score, format_share(text.share), sources, warnings))
     not_read = {name: reason for name, reason in report.not_read.items() if not name.startswith(OTHER_SIDES)}
     rows += [("", name, NOT_READ, "", "", "", "", reason) for name, reason in not_read.items()]
     return _format_csv(TEXT_COLUMNS, rows)
-
-
-def _describe_text(report: Report, text: RankedText) -> tuple[object, ...]:
-    points, sources = measure_points(text.score, report.threshold), SEPARATOR.join(one.source for one in text.signs)
-    warnings = SEPARATOR.join(report.suspicious[text.name].warnings)
-    return text.name, text.decision, points, text.score, format_share(text.share), sources, warnings
 
 
 def _format_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -136,16 +136,12 @@ class TextView:
         """
         packed: list[int] = []
         last = 0
-        for (begin, end), gain in _pair_tokens(gains):
+        for (begin, end), gain in zip(gains.spans, gains.gains, strict=True):
             if begin < end:
                 first, after = self.to_units(begin), self.to_units(end)
                 packed += (first - last, after - first, round(100 * gain))
                 last = after
         return {"gains": packed, "sentences": [self.to_units(end) for _, end in self.sentences]}
-
-
-def _pair_tokens(gains: TokenGains) -> Iterable[tuple[Span, float]]:
-    return zip(gains.spans, gains.gains, strict=True)
 
 
 def describe_levels(unit: str) -> list[str]:

@@ -20,8 +20,6 @@ DECISION_MEANINGS: dict[PairDecision, str] = {
 POINTS = "50 is the threshold, not a probability"
 LOOK_NEXT = "Look at these next (reworded text often scores just below the threshold)"
 CAUTION = "Read the passages: a likely pair does not prove misconduct, and no sign does not prove independence."
-
-
 FINGERPRINT_CHARACTERS = 12
 """Characters of a fingerprint that are shown."""
 MIN_COPY = 0.995
@@ -85,16 +83,15 @@ def describe_passage(passage: Evidence, words: int, equal_words: int) -> str:
         text = f"{copied:,} of its {words:,} words are copied."
     if passage.within is not None:
         place = "a quotation" if passage.within == "quotation" else "a list of references"
-        text += f" It is part of {place}" + (
-            f" and counts: {QUOTATION_RULE}." if passage.counts else " and does not count."
-        )
+        effect = f"counts: {QUOTATION_RULE}" if passage.counts else "does not count"
+        text += f" It is part of {place} and {effect}."
     return f"{text} {passage.note}." if passage.note else text
 
 
 def describe_measures(passage: Evidence) -> str:
     """Return what was measured on a passage: the similarity of its words and its gain."""
-    parts = [f"Word similarity {passage.similarity:.2f}, on a scale from 0 to 1."]
-    return " ".join([*parts, *([] if passage.gain is None else [_describe_gain(passage.gain)])])
+    text = f"Word similarity {passage.similarity:.2f}, on a scale from 0 to 1."
+    return text if passage.gain is None else f"{text} {_describe_gain(passage.gain)}"
 
 
 def _describe_gain(gain: float) -> str:
