@@ -150,8 +150,9 @@ def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
     from lxml import etree
 
     root = _parse(data)
-    for fallback in list(root.iter(f"{COMPATIBILITY}Fallback")):  # the same text once more, for older programs
-        fallback.getparent().remove(fallback)
+    for alternatives in list(root.iter(f"{COMPATIBILITY}AlternateContent")):  # the same for newer and older programs
+        _move_behind(next((each for each in alternatives if each.find(".//{*}t") is not None), None), alternatives)
+        alternatives.getparent().remove(alternatives)
     for formula in list(root.iter(f"{MATHS}oMath")):
         formula.addnext(_make_run("".join(text.text or "" for text in formula.iter(f"{MATHS}t", f"{WORD}t"))))
         formula.getparent().remove(formula)

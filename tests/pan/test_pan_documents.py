@@ -138,6 +138,10 @@ TITLE = f"<w:p>{RUN.format(WHITE, 'a title')}</w:p>"
 SHAPES = " ".join(
     f'xmlns:{name}="http://x.test/{name}"' for name in ("a", "wp", "wps", "v")
 ) + ' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'  # fmt: skip
+ALTERNATIVES = (
+    f'<w:p xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" {SHAPES}><mc:AlternateContent>{{}}'
+    f"<mc:Fallback>{SEEN.format('two')}</mc:Fallback></mc:AlternateContent></w:p>"
+)
 SHAPE = f"<w:p {SHAPES}>{SEEN.format('one')}<w:r><w:drawing>{{}}</w:drawing></w:r></w:p>"
 INNER, LINE = "<w:txbxContent>{}</w:txbxContent>", f"<w:p>{SEEN}</w:p>"
 
@@ -181,6 +185,8 @@ INNER, LINE = "<w:txbxContent>{}</w:txbxContent>", f"<w:p>{SEEN}</w:p>"
         (SHAPE.format(INNER.format(TITLE)), "one", True),
         (SHAPE.format(f"<wp:anchor><wp:posOffset>-9000000</wp:posOffset>{INNER.format(TWO.format(''))}</wp:anchor>"),
          "one", True),
+        (ALTERNATIVES.format(f"<mc:Choice Requires='a'>{SEEN.format('one')}</mc:Choice>"), "one", False),
+        (ALTERNATIVES.format("<mc:Choice Requires='a'><a:symEx/></mc:Choice>"), "two", False),
         (f"<w:p {SHAPES}>{SEEN.format('if ')}<m:oMathPara><m:oMath><m:r><m:t>x=y</m:t></m:r></m:oMath></m:oMathPara>"
          "</w:p>", "if x=y", False),
         ("<w:p><w:r><w:t>one</w:t><w:br w:type='page'/><w:t>two</w:t><w:ptab/><w:t>three</w:t></w:r></w:p>",
