@@ -61,20 +61,14 @@ def read_any_document(path: Path) -> ReadDocument:
     kind = path.suffix.lower()
     if kind in CONVERTERS:
         return _convert(path, kind)
-    if kind not in HTML:
-        text, encoding = read_any_encoding(path)
-        return ReadDocument(path, text, encoding is not None, _warn_about_encoding(encoding))
-    try:
-        html, encoding = read_any_encoding(path, CHARSET)
-        warnings: list[str] = []
-        text = extract_html(html, warnings)
-        return ReadDocument(path, text, True, (*_warn_about_encoding(encoding), *warnings))
-    except ValueError as e:
-        raise UserError(f"not readable as HTML: {e}", "save the file again, or as plain text", path) from e
-
-
-def _warn_about_encoding(encoding: str | None) -> tuple[str, ...]:
-    return () if encoding is None else (f"read as {encoding}, for it is not UTF-8",)
+    text, encoding = read_any_encoding(path, CHARSET if kind in HTML else None)
+    warnings = [] if encoding is None else [f"read as {encoding}, for it is not UTF-8"]
+    if kind in HTML:
+        try:
+            text = extract_html(text, warnings)
+        except ValueError as e:
+            raise UserError(f"not readable as HTML: {e}", "save the file again, or as plain text", path) from e
+    return ReadDocument(path, text, kind in HTML or encoding is not None, tuple(warnings))
 
 
 # DOCX, ODT and PDF: the process that starts the conversion
