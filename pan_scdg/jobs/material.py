@@ -18,6 +18,7 @@ from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.notices import Notices
 from pan_scdg.pan.documents import ReadDocument, read_any_document
 from pan_scdg.pan.folders import read_documents
+from pan_scdg.progress import format_count
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import Excluded, ReportText, blank_out
 
@@ -257,7 +258,7 @@ def _warn(text: CheckedText, notices: Notices) -> CheckedText:
         notices.add_file("not calibrated for this language (English is)", text.shown.name)
         warnings.append(NOT_ENGLISH)
     if words < MIN_WORDS:
-        warnings.append(f"{words} words, fewer than {MIN_WORDS}: too short for a decision")
+        warnings.append(f"{format_count(words, 'word')}, fewer than {MIN_WORDS}: too short for a decision")
     return text._replace(shown=text.shown._replace(warnings=tuple(warnings)), words=words)
 
 

@@ -13,6 +13,7 @@ from pan_scdg.align.quotations import Kind
 from pan_scdg.align.units import find_excluded
 from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.methods.alignment import MIN_WORDS
+from pan_scdg.progress import format_count
 from pan_scdg.records import Passage
 
 PairDecision = Literal["likely", "unclear", "no sign"]
@@ -148,7 +149,8 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
     too_short = {name: number for name, number in numbers.items() if number < MIN_WORDS}
     if record["score"] is not None:  # without a score, a warning says why
         warnings += [
-            f"{name} has {n} words, fewer than {MIN_WORDS}: too short to tell" for name, n in too_short.items()
+            f"{name} has {format_count(n, 'word')}, fewer than {MIN_WORDS}: too short to tell"
+            for name, n in too_short.items()
         ]
     decision: PairDecision = "no sign"
     is_unread = any(w.startswith(UNKNOWN_SCRIPT) for w in warnings) and not record["decision"]

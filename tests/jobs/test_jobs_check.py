@@ -390,13 +390,13 @@ def test_a_quotation_in_common_is_shown_and_no_sign(check: Callable[..., Any], t
 
 def test_short_foreign_and_empty_texts_have_warnings(check: Callable[..., Any], tmp_path: Path) -> None:
     german = "Der Fluss hat sein Bett vergessen, und niemand am Kai sagte ein Wort dazu, weil es schon dunkel war. " * 4
-    texts = write(tmp_path / "susp", {"short.txt": "Only five words are here.", "de.txt": german, "empty.md": " \n"})
+    texts = write(tmp_path / "susp", {"short.txt": "Word.", "de.txt": german, "empty.md": " \n"})
     done = check(texts, write(tmp_path / "src", {"source.txt": german}))
     decisions = {row["suspicious"]: row["decision"] for row in read_rows(tmp_path / "out")}
     assert decisions == {"short.txt": "unclear", "de.txt": "likely", "empty.md": "unclear"}
     assert done.err.count("not calibrated for this language") == 1
     assert "warning: empty text: empty.md\n" in done.err
-    assert "fewer than 60: too short" in (tmp_path / "out" / "report.csv").read_text()
+    assert "short.txt has 1 word, fewer than 60: too short" in (tmp_path / "out" / "report.csv").read_text()
     strict = check(texts, texts, "--strict", output="strict", code=2)
     assert ". Correct the input or leave out --strict" in strict.err
 

@@ -3,3 +3,10 @@ document.documentElement.classList.add("js"); // before the page is laid out
 
 const find = (selector, within = document) => within.querySelector(selector);
 const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+function makeElement(tag, name, ...content) {
+  const element = document.createElement(tag);
+  element.className = name;
+  element.append(...content);
+  return element;
+}

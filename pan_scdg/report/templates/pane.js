@@ -64,10 +64,7 @@ class Pane {
       const from = Math.max(first, begin), to = Math.min(last, end);
       if (from >= to) continue;
       if (begin < from) parts.push(text(begin, from));
-      const span = document.createElement("span");
-      span.className = name;
-      span.append(text(from, to));
-      parts.push(span);
+      parts.push(makeElement("span", name, text(from, to)));
       begin = to;
     }
     if (begin < end) parts.push(text(begin, end));
@@ -77,14 +74,12 @@ class Pane {
   makeMark(cut, begin, content) {
     const [number] = cut.numbers;
     if (!number) return makeOut(cut.reason, content);
-    const mark = document.createElement("mark"), link = document.createElement("a");
-    mark.className = this.reader.findStyle(number);
+    const link = document.createElement("a"), mark = makeElement("mark", this.reader.findStyle(number), link);
     mark.dataset.numbers = cut.numbers.join(" ");
     link.href = `#${this.reader.id}-${number}`;
     link.dataset.number = number;
     link.draggable = false;
     link.append(...content);
-    mark.append(link);
     mark.classList.toggle("chosen", cut.numbers.includes(this.chosen));
     const starting = cut.numbers.filter((n) => this.firsts.get(n) === begin);
     const labels = new Set(starting.map((n) => this.reader.findLabel(n)));
@@ -147,10 +142,8 @@ class Pane {
 const pairUp = (places) => places.flatMap((begin, i) => (i % 2 ? [] : [[begin, places[i + 1]]]));
 
 function makeOut(reason, content) {
-  const span = document.createElement("span");
-  span.className = "out";
+  const span = makeElement("span", "out", ...content);
   span.title = reason;
-  span.append(...content);
   return span;
 }
 

@@ -154,8 +154,7 @@ class Reader {
 function showTooltip(text, x, y) {
   let tooltip = find(".tooltip");
   if (!tooltip) {
-    tooltip = document.createElement("div");
-    tooltip.className = "tooltip";
+    tooltip = makeElement("div", "tooltip");
     document.body.append(tooltip);
   }
   tooltip.textContent = text;

@@ -84,13 +84,6 @@ class Sheet {
 
 const nameOther = ({ row, side }) => find(side ? ".suspicious bdi" : ".source bdi", row).cloneNode(true);
 
-function makeElement(tag, name, ...content) {
-  const element = document.createElement(tag);
-  element.className = name;
-  element.append(...content);
-  return element;
-}
-
 /** Make the sheets of the texts that are shown; one whose pairs are all dismissed has none. */
 function makeSheets() {
   if (opened) return; // that pair alone is printed
