@@ -77,13 +77,14 @@ _LIST_NAME = re.compile(
 """A heading, in lower case; that of a review of literature may be one, too, since only entries make a list."""
 _HEADING_NUMBER = re.compile(r"[\divx]{1,4}[.)]?\s+")
 _LINE = re.compile(r"^[^\S\n]*\S[^\n]*", re.MULTILINE)
-_YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d[a-z]?\b|\bdoi\b|https?://|www\.")
+_FOUR_DIGITS, _LINK = r"(?:1[5-9]|20)\d\d", r"\bdoi\b|https?://|www\."
+_YEAR = re.compile(rf"\b{_FOUR_DIGITS}[a-z]?\b|{_LINK}")
 _LABEL = r"\s*(?:[-*•+]\s|\[[^\]\n]{1,12}\]|\(?\d{1,3}[.)])"
 _SURNAME_FIRST = r"[^\W\d_a-z][\w'’-]*(?: [^\W\d_][\w'’-]*){0,2}, [^\W\d_a-z]"
 _INITIALS_FIRST = r"[^\W\d_a-z]\.(?:[ -]?[^\W\d_a-z]\.){0,2} ?[^\W\d_a-z]"
 _BY_AUTHOR = re.compile(rf"(?:{_LABEL})?\s*(?:{_SURNAME_FIRST}|{_INITIALS_FIRST})")
-_BY_LABEL = re.compile(rf"{_LABEL}|[^(\n]{{1,100}}\((?:1[5-9]|20)\d\d")
-_CLEAR_ENTRY = re.compile(rf"{_LABEL}|{_BY_AUTHOR.pattern}|.*(?:\bdoi\b|https?://|www\.)")
+_BY_LABEL = re.compile(rf"{_LABEL}|[^(\n]{{1,100}}\({_FOUR_DIGITS}")
+_CLEAR_ENTRY = re.compile(rf"{_LABEL}|{_BY_AUTHOR.pattern}|.*(?:{_LINK})")
 MAX_ENTRY_LENGTH = 400
 """Characters of an entry on one line."""
 MAX_WRAPPED_LENGTH = 100

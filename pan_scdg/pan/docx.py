@@ -22,6 +22,7 @@ from pan_scdg.pan.styles import (
     Colour,
     are_alike,
     is_moved_away,
+    names_quotation,
     parse_colour,
     parse_declarations,
 )
@@ -38,7 +39,6 @@ COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 MATHS = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 WRAPPERS = [*(f"{WORD}{name}" for name in ("bdo", "dir", "fldSimple", "smartTag", "customXml")), f"{MATHS}oMathPara"]
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-QUOTATION_STYLES = {"quote", "intensequote", "blocktext", "blockquote", "blockquotation", "quotation", "quotations"}
 QUOTATION = "scdg-quotation"
 """The style that block quotations get."""
 SIDES = (("left", "start"), ("right", "end"))
@@ -125,11 +125,10 @@ class Formats:
         found = (paragraph.find(f"{WORD}pPr"), *(style.find(f"{WORD}pPr") for style in styles))
         return [each for each in found if each is not None]
 
-    def name_styles(self, paragraph: Any) -> set[str]:
-        """Return the names of the styles of a paragraph, in lower case and without spaces."""
+    def name_styles(self, paragraph: Any) -> list[str]:
+        """Return the names of the styles of a paragraph."""
         named = [_read_value(style, "name") for style in self._list_paragraph_styles(paragraph)]
-        own = _read_value(paragraph.find(f"{WORD}pPr"), "pStyle")
-        return {name.casefold().replace(" ", "") for name in (*named, own)}
+        return [*named, _read_value(paragraph.find(f"{WORD}pPr"), "pStyle")]
 
     def has_shades(self, table: Any) -> bool:
         """Return True if the style of a table shades some of its cells."""
@@ -245,7 +244,7 @@ def _is_block_quotation(paragraph: Any, formats: Formats) -> bool:
     """Return True for a paragraph with a style for quotations, or one that is indented at both sides."""
     if not any(text.text and text.text.strip() for text in paragraph.iter(f"{WORD}t")):
         return False
-    if formats.name_styles(paragraph) & QUOTATION_STYLES:
+    if any(map(names_quotation, formats.name_styles(paragraph))):
         return True
     if (indent := _find(formats.list_for_paragraph(paragraph), "ind")) is None:
         return False

@@ -7,7 +7,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from pan_scdg.pan.html_text import MARGIN_NOT_READ, MIN_MARGIN_WORDS, NOT_READ, extract_tree
-from pan_scdg.pan.styles import MIN_OFFSET, measure
+from pan_scdg.pan.styles import MIN_OFFSET, measure, names_quotation
 from pan_scdg.pan.untrusted import parse_xml_bytes
 
 _NAMES = ("text", "table", "drawing", "office", "style", "form", "svg-compatible")
@@ -29,7 +29,6 @@ LEFT_OUT = (
 _PROPERTIES = "background-color color display fill fill-color font-size font-style margin-left margin-right opacity"
 PROPERTIES = frozenset(_PROPERTIES.split())
 """Attributes of formats that decide what a reader sees; CSS has the same names and values, but for ``fill``."""
-QUOTATION_STYLES = {"quotations", "quote", "blockquotation"}
 
 
 def convert_odt(path: Path) -> tuple[str, list[str]]:
@@ -83,8 +82,7 @@ class Formats:
         """Return the declarations of CSS for a style."""
         declared: dict[str, str] = {}
         for style in self.list_styles(family, name):
-            label = style.get(f"{STYLE}name") or ""
-            if label.replace("_20_", "").replace(" ", "").casefold() in QUOTATION_STYLES:
+            if names_quotation(label := style.get(f"{STYLE}name") or ""):
                 declared["quoted"] = label
             for properties in style:
                 own = {key.rpartition("}")[2]: value for key, value in properties.items()}

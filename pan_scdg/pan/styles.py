@@ -19,6 +19,8 @@ MIN_OFFSET = 300.0
 """Distance in points at which text lies outside of the page."""
 MIN_INDENT = 14.0
 """Indentation of a block quotation at both sides in points, half a centimetre."""
+QUOTATION_STYLES = {"quote", "intensequote", "blocktext", "blockquote", "blockquotation", "quotation", "quotations"}
+"""Names of the styles of word processors for block quotations, in lower case and without spaces."""
 MAX_OPACITY = 0.05
 MAX_STEPS = 1_000_000
 """Comparisons of selectors with elements."""
@@ -134,6 +136,11 @@ def is_indented(declared: Mapping[str, str]) -> bool:
     right, left = (values[1 % len(values)], values[3 if len(values) == 4 else 1 % len(values)]) if values else ("", "")
     sides = declared.get("margin-left", left), declared.get("margin-right", right)
     return all(MIN_INDENT <= measure(side, 12, 0) < MIN_OFFSET for side in sides)
+
+
+def names_quotation(style: str) -> bool:
+    """Return True for the name of a style for block quotations, in which an ODT spells spaces out."""
+    return style.replace("_20_", "").replace(" ", "").casefold() in QUOTATION_STYLES
 
 
 def is_moved_away(declared: Mapping[str, str]) -> bool:

@@ -238,7 +238,11 @@ ODF_STYLES = "".join(
     ODF_STYLE.format(*row)
     for row in (
         *(("W", "text", "", "fo:color='#ffffff'"), ("T", "text", "", "fo:font-size='1pt'"), ("B", "text", "", "")),
-        *(("N", "text", "Gone", ""), ("I", "text", "", "fo:font-style='italic'"), ("Q", "paragraph", "Quotations", "")),
+        *(
+            ("N", "text", "Gone", ""),
+            ("I", "text", "", "fo:font-style='italic'"),
+            ("Q", "paragraph", "Intense_20_Quote", ""),
+        ),
         *(("PW", "paragraph", "", "fo:color='#fff'"), ("PD", "paragraph", "PW", "fo:background-color='#123'")),
         ("A", "text", "", "fo:color='#ffffff' style:use-window-font-color='true' style:opacity='0%'"),
         *(
@@ -249,7 +253,7 @@ ODF_STYLES = "".join(
         ("M", "paragraph", "", "fo:margin-left='1cm' fo:margin-right='1cm'"),
     )
 )
-ODF_OFFICE = (("Gone", "text", "", "text:display='none'"), ("Quotations", "paragraph", "", ""))
+ODF_OFFICE = (("Gone", "text", "", "text:display='none'"), ("Intense_20_Quote", "paragraph", "", ""))
 ODF_PARTS = {"styles": "".join(ODF_STYLE.format(*row) for row in ODF_OFFICE)}
 
 
