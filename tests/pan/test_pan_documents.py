@@ -162,6 +162,9 @@ INNER, LINE = "<w:txbxContent>{}</w:txbxContent>", f"<w:p>{SEEN}</w:p>"
         (TWO.format("<w:pStyle w:val='w'/>"), "after", True),
         (TWO.format("<w:pStyle w:val='d'/>"), "text\n\nafter", False),
         (TWO.format("<w:pStyle w:val='Zitat'/>"), "> text\n\nafter", False),
+        (TWO.format("<w:pStyle w:val='Quote'/>"), "> text\n\nafter", False),
+        (TWO.format("<w:ind w:left='720' w:right='720'/>"), "> text\n\nafter", False),
+        (TWO.format("<w:ind w:left='720'/>"), "text\n\nafter", False),
         (TWO.format("<w:ind w:left='-12000'/>"), "after", True),
         (CELL.format("", "", DARK, TITLE), "a title", False),
         (CELL.format("<w:tblStyle w:val='t'/>", "", "", TITLE), "a title", False),
@@ -198,22 +201,6 @@ def test_a_docx_is_read_as_a_reader_sees_it(body: str, text: str, hides: bool, t
     (tmp_path / "a.docx").write_bytes(make_docx(body, parts={"styles.xml": STYLES}))
     warnings = ["hidden text was left out"] if hides else []
     assert documents.convert_file(tmp_path / "a.docx") == {"text": text, "warnings": warnings}
-
-
-QUOTED = "<w:p><w:pPr>{}</w:pPr><w:r><w:t>One two</w:t></w:r></w:p><w:p><w:r><w:t>after</w:t></w:r></w:p>"
-BOTH_SIDES, LEFT_ONLY = "<w:ind w:left='720' w:right='720'/>", "<w:ind w:left='720'/>"
-
-
-@pytest.mark.parametrize(
-    ("formats", "quoted"), [("<w:pStyle w:val='Quote'/>", True), (BOTH_SIDES, True), (LEFT_ONLY, False)]
-)
-def test_block_quotations_are_marked_as_in_markdown(formats: str, quoted: bool, tmp_path: Path) -> None:
-    (tmp_path / "a.docx").write_bytes(make_docx(QUOTED.format(formats)))
-    assert read_any_document(tmp_path / "a.docx").text == ("> " if quoted else "") + "One two\n\nafter"
-    (tmp_path / "a.html").write_text(
-        "<p>A</p><blockquote><p>One</p><p>two</p></blockquote><blockquote>three</blockquote>B"
-    )
-    assert read_any_document(tmp_path / "a.html").text == "A\n\n> One\n\n> two\n\n> three\n\nB"
 
 
 def test_hidden_text_of_strict_files_and_of_parts_with_numbers_is_left_out(tmp_path: Path) -> None:

@@ -93,6 +93,10 @@ WHITE = "<b style='color:white'>x</b>"
         (f"Salt{WHITE}and{WHITE}tide", "Salt and tide"),
         (f"Sa{WHITE}lt a{WHITE}nd the ti{WHITE}de", "Salt and the tide"),
         ("<blockquote>One<br>two<div>three</div></blockquote>four", "> One\n> two\n\n> three\n\nfour"),
+        (
+            "A<blockquote><p>One</p><p>two</p></blockquote><blockquote>three</blockquote>B",
+            "A\n\n> One\n\n> two\n\n> three\n\nB",
+        ),
         ("<p>One</p><p style='margin: 0 40px'>two</p><p style='margin-left: 40px'>three", "One\n\n> two\n\nthree"),
         ("<p>She wrote: <q>One</q>", "She wrote: “One”"),
         ("tides<sup>12</sup> and m<sup>2</sup>, or so.<sup>3,4</sup> End", "tides[12] and m2, or so.[3,4] End"),
