@@ -19,8 +19,9 @@ class UserError(Exception):
 
     @property
     def sentences(self) -> str:
-        """The message without file and line."""
-        return join_sentences(self.what, self.remedy)
+        """The message without file and line; a remedy that ends with a quoted command has no full stop."""
+        end = "." if self.remedy[-1:].isalnum() or self.remedy[-1:] in ")]" else ""
+        return f"{self.what.rstrip('.')}. {self.remedy[:1].upper()}{self.remedy[1:]}{end}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the arguments that pickle needs, so that the exception can come from another process."""
@@ -60,12 +61,6 @@ def need_packages(extra: str, *packages: str) -> None:
             raise UserError(
                 f"the package {name} is not installed", f"install the extra: pip install 'pan_scdg[{extra}]'"
             )
-
-
-def join_sentences(what: str, remedy: str) -> str:
-    """Return a fault and its remedy as two sentences; a remedy that ends with a quoted command has no full stop."""
-    end = "." if remedy[-1:].isalnum() or remedy[-1:] in ")]" else ""
-    return f"{what.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}{end}"
 
 
 def escape_controls(text: str) -> str:

@@ -73,6 +73,7 @@ class _Place(NamedTuple):
     look: Look
     is_quoted: bool
     separator: str
+    keeps_lines: bool = False
 
 
 def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
@@ -85,7 +86,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
 
     def add(text: str | None) -> None:
         """Add text as it is read at the last place."""
-        look, is_quoted, _ = places[-1]
+        look, is_quoted, _, keeps_lines = places[-1]
         if not text or text.strip() == BACK_LINK:
             return
         if (look.hides or look.leaves_gap) and not text.isspace():
@@ -99,7 +100,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
             return
         if begins and is_quoted:
             pieces.append("> ")  # as in Markdown, so that a block quotation is one
-        pieces.append(text.replace("\n", " "))
+        pieces.append(text.replace("\n", " " if not keeps_lines else "\n> " if is_quoted else "\n"))
 
     walk = etree.iterwalk(root, events=("start", "end"))
     for event, element in walk:
@@ -121,7 +122,8 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
         is_quotation = tag == "blockquote" or (tag in ("p", "div") and is_indented(declared))
         is_quotation = is_quotation or (tag == "p" and _is_italic_quotation(element, declared, pieces))
         separator = "\n\n" if declared.get("display") in BLOCKS else SEPARATORS.get(tag, "")
-        places.append(_Place(look, places[-1].is_quoted or is_quotation, separator))
+        keeps_lines = places[-1].keeps_lines or tag in ("pre", "textarea")
+        places.append(_Place(look, places[-1].is_quoted or is_quotation, separator, keeps_lines))
         line = "\n> " if places[-1].is_quoted else "\n"
         pieces += filter(None, [line if tag == "br" else separator, "“" if tag == "q" else ""])
         is_note = (

@@ -97,6 +97,7 @@ WHITE = "<b style='color:white'>x</b>"
             "A<blockquote><p>One</p><p>two</p></blockquote><blockquote>three</blockquote>B",
             "A\n\n> One\n\n> two\n\n> three\n\nB",
         ),
+        ("<pre>One\n  <b>two\n\nthree</b></pre>four\nfive", "One\ntwo\n\nthree\n\nfour five"),
         ("<p>One</p><p style='margin: 0 40px'>two</p><p style='margin-left: 40px'>three", "One\n\n> two\n\nthree"),
         ("<p>She wrote: <q>One</q>", "She wrote: “One”"),
         ("tides<sup>12</sup> and m<sup>2</sup>, or so.<sup>3,4</sup> End", "tides[12] and m2, or so.[3,4] End"),
