@@ -74,8 +74,10 @@ def convert_pdf(path: Path) -> tuple[str, list[str]]:
 def _list_typed(reader: Any, warnings: list[str]) -> Iterator[str]:
     """Yield what was typed into fields and onto pages; warn about comments and files."""
     for field in (reader.get_fields() or {}).values():
-        if field.get("/FT") in ("/Tx", "/Ch") and (text := str(field.get("/V") or "").strip()):
-            yield text
+        value = field.get("/V") or ""
+        text = "\n".join(map(str, value)) if isinstance(value, list) else str(value)  # several of a list
+        if field.get("/FT") in ("/Tx", "/Ch") and text.strip():
+            yield text.strip()
     for page in reader.pages:
         for annotation in (each.get_object() for each in page.get("/Annots") or ()):
             text = str(annotation.get("/Contents") or "").strip()
