@@ -132,7 +132,8 @@ def _declare(element: Any, formats: Formats) -> dict[str, str]:
     family = FAMILIES.get(tag) or {TEXT: "paragraph", DRAW: "graphic"}.get(f"{namespace}}}", tag)
     name = next((value for key, value in element.items() if key.endswith("}style-name")), "")
     declared = formats.declare(family, name)
-    if element.get(f"{TEXT}display") == "none" or element.get(f"{TEXT}is-hidden") == "true":
+    is_collapsed = element.get(f"{TABLE}visibility") in ("collapse", "filter")
+    if is_collapsed or element.get(f"{TEXT}display") == "none" or element.get(f"{TEXT}is-hidden") == "true":
         declared["display"] = "none"
     places = (element.get(f"{SVG}{axis}") or "" for axis in "xy")
     if any(measure(place, 12, 0) <= -MIN_OFFSET for place in places):

@@ -267,6 +267,14 @@ def frame(content: str, attributes: str = "") -> str:
         (paragraph(span("A", "seen") + span("AO", " all")), "seen all", False),
         (paragraph("two" + span("O", "x") + "words"), "two words", True),
         ("<text:section text:display='none'>" + paragraph("no") + "</text:section>" + paragraph("seen"), "seen", True),
+        (
+            "<table:table><table:table-row table:visibility='collapse'><table:table-cell>"
+            + paragraph("no")
+            + "</table:table-cell></table:table-row></table:table>"
+            + paragraph("seen"),
+            "seen",
+            True,
+        ),
         (paragraph("no<text:hidden-paragraph text:is-hidden='true'/>") + paragraph("seen"), "seen", True),
         (paragraph("one" + frame("in the box") + " two"), "one two\n\nin the box", False),
         (paragraph("one" + frame(span("W", "a title"), "draw:style-name='G'")), "one\n\na title", False),
