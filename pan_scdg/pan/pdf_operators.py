@@ -42,10 +42,11 @@ def drop_hidden_text(page: Any) -> bool:
     Args:
         page: a page of pypdf.
     """
-    from pypdf.generic import NameObject, TextStringObject
+    from pypdf.generic import ContentStream, NameObject, TextStringObject
 
-    if (content := page.get_contents()) is None:
+    if (contents := page.get_contents()) is None:
         return False
+    content = ContentStream(contents, page.pdf, "bytes")  # its strings are codes of a font
     resources = page.get("/Resources") or {}
     reader = _Reader(page.cropbox, resources.get("/ExtGState") or {}, resources.get("/XObject") or {})
     operations, hides = [], False
