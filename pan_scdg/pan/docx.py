@@ -39,8 +39,8 @@ COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 MATHS = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 WRAPPERS = [*(f"{WORD}{name}" for name in ("bdo", "dir", "fldSimple", "smartTag", "customXml")), f"{MATHS}oMathPara"]
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-QUOTATION = "scdg-quotation"
-"""The style that block quotations get."""
+QUOTATION, INDENTED = "scdg-quotation", "scdg-indented"
+"""The styles that block quotations get, and paragraphs that are indented at the left and may be some."""
 SIDES = (("left", "start"), ("right", "end"))
 TWIPS, EMU = 20, 12700
 """Units of a point."""
@@ -59,10 +59,10 @@ def convert_docx(path: Path) -> tuple[str, list[str]]:
     file, warnings = _show_visible_text(path)
     html = mammoth.convert_to_html(
         file,
-        style_map=f"p.{QUOTATION} => blockquote > p:fresh",
+        style_map=f"p.{QUOTATION} => blockquote > p:fresh\np.{INDENTED} => p.{INDENTED}:fresh",
         convert_image=mammoth.images.img_element(lambda _: {}),
     ).value
-    return extract_html(html), warnings
+    return extract_html(f"<style>.{INDENTED} {{ margin-left: {MIN_INDENT}pt }}</style>{html}"), warnings
 
 
 def _show_visible_text(path: Path) -> tuple[io.BytesIO, list[str]]:
@@ -165,8 +165,8 @@ def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
             for text in texts:
                 text.text = space if text is texts[0] else ""
     for paragraph in root.iter(f"{WORD}p"):
-        if _is_block_quotation(paragraph, formats):
-            _set_style(paragraph, QUOTATION)
+        if style := _choose_style(paragraph, formats):
+            _set_style(paragraph, style)
     for box in reversed(list(root.iter(f"{WORD}txbxContent"))):  # each directly behind the paragraph
         _move_behind(box, *box.iterancestors(f"{WORD}p"))
     for ruby in reversed(list(root.iter(f"{WORD}ruby"))):
@@ -240,16 +240,20 @@ def _is_outside(run: Any, formats: Formats) -> bool:
     return False
 
 
-def _is_block_quotation(paragraph: Any, formats: Formats) -> bool:
-    """Return True for a paragraph with a style for quotations, or one that is indented at both sides."""
+def _choose_style(paragraph: Any, formats: Formats) -> str:
+    """Return the style for a paragraph with one for quotations, or that is indented and no item of a list, else ""."""
     if not any(text.text and text.text.strip() for text in paragraph.iter(f"{WORD}t")):
-        return False
+        return ""
     if any(map(names_quotation, formats.name_styles(paragraph))):
-        return True
-    if (indent := _find(formats.list_for_paragraph(paragraph), "ind")) is None:
-        return False
-    sides = [indent.get(f"{WORD}{side}") or indent.get(f"{WORD}{other}") or "" for side, other in SIDES]
-    return all(_read_number(side) >= MIN_INDENT * TWIPS for side in sides)
+        return QUOTATION
+    found = formats.list_for_paragraph(paragraph)
+    if (indent := _find(found, "ind")) is None:
+        return ""
+    sides = (indent.get(f"{WORD}{side}") or indent.get(f"{WORD}{other}") or "" for side, other in SIDES)
+    left, right = (_read_number(side) >= MIN_INDENT * TWIPS for side in sides)
+    if left and right:
+        return QUOTATION
+    return INDENTED if left and _find(found, "numPr") is None else ""
 
 
 def _find(formats: list[Any], name: str) -> Any:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pan_scdg.pan.styles import Look, Styles, is_indented
+from pan_scdg.pan.styles import Look, Styles, is_indented, names_quotation
 
 HIDDEN = "hidden text was left out"
 NOT_READ = "an embedded file was not read"
@@ -31,8 +31,8 @@ GAP = "\ufdd0"
 """Stands for text that leaves a gap; no character of a text."""
 MAX_MEAN_WORD = 9
 """Mean length of words, above which gaps must be spaces."""
-MIN_ITALIC_WORDS, MAX_SOURCE_WORDS = 8, 8
-"""Words of a quotation that is a paragraph in italics, and of its source, which need not be in italics."""
+MIN_QUOTED_WORDS, MAX_SOURCE_WORDS = 8, 8
+"""Words of a quotation that is a paragraph in italics or indented, and of its source, which need not be in italics."""
 _SOURCE = re.compile(r"(?:\([^()]{3,80}\)|\[\d{1,3}\]|[.!?”\"]\d{1,3})[.\s]*\Z")
 
 
@@ -119,8 +119,9 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
         look = places[-1].look.inherit(declared)
         if element.get("hidden") is not None or (tag == "dialog" and element.get("open") is None):
             look = look._replace(is_shown=False)
-        is_quotation = tag == "blockquote" or (tag in ("p", "div") and is_indented(declared))
-        is_quotation = is_quotation or (tag == "p" and _is_italic_quotation(element, declared, pieces))
+        is_quotation = tag == "blockquote" or any(map(names_quotation, (element.get("class") or "").split()))
+        is_quotation = is_quotation or (tag in ("p", "div") and is_indented(declared))
+        is_quotation = is_quotation or (tag == "p" and _is_announced_quotation(element, declared, pieces))
         separator = "\n\n" if declared.get("display") in BLOCKS else SEPARATORS.get(tag, "")
         keeps_lines = places[-1].keeps_lines or tag in ("pre", "textarea")
         places.append(_Place(look, places[-1].is_quoted or is_quotation, separator, keeps_lines))
@@ -157,9 +158,13 @@ def _embeds_text(element: Any) -> bool:
     return bool(element.get("srcdoc")) or len("".join(element.itertext()).split()) >= MIN_EMBEDDED_WORDS
 
 
-def _is_italic_quotation(paragraph: Any, declared: Mapping[str, str], pieces: list[str]) -> bool:
-    """Return True for a paragraph in italics that is announced by a colon, or ends with a source or its number."""
-    is_italic = "italic" in declared.get("font-style", "")
+def _is_announced_quotation(paragraph: Any, declared: Mapping[str, str], pieces: list[str]) -> bool:
+    """Return True for a paragraph that is announced by a colon, or ends with a source or its number.
+
+    It is in italics, or indented at the left and no item of a list.
+    """
+    is_item = next(paragraph.iterancestors("li"), None) is not None
+    is_set_off = "italic" in declared.get("font-style", "") or (is_indented(declared, False) and not is_item)
     others = [child for child in paragraph if child.tag not in ("em", "i") and "italic" not in child.get("style", "")]
     upright = [
         paragraph.text or "",
@@ -167,7 +172,7 @@ def _is_italic_quotation(paragraph: Any, declared: Mapping[str, str], pieces: li
         *("".join(o.itertext()) for o in others),
     ]
     text = "".join(paragraph.itertext())
-    rest = 0 if is_italic else len("".join(upright).split())
-    if len(text.split()) - rest < MIN_ITALIC_WORDS or rest > MAX_SOURCE_WORDS:
+    rest = 0 if is_set_off else len("".join(upright).split())
+    if len(text.split()) - rest < MIN_QUOTED_WORDS or rest > MAX_SOURCE_WORDS:
         return False
     return "".join(pieces[-20:]).rstrip().endswith(":") or bool(_SOURCE.search(text))

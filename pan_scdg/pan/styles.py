@@ -34,6 +34,7 @@ _COLOURS: Mapping[str, Colour] = {
 }
 _UNITS = {"pt": 1.0, "px": 0.75, "in": 72.0, "cm": 72 / 2.54, "mm": 7.2 / 2.54, "pc": 12.0, "rem": 12.0}
 _LENGTH = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))([a-z]+|%)?(?:[\s/]|$)")
+_MOVED = re.compile(r"translate(?:x|y|3d)?\((?:[^()]*,)?\s*(-[\w.]+)")
 _RGB = re.compile(r"rgba?\(\s*(\d+)[\s,]+(\d+)[\s,]+(\d+)(.*)\)")
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
 _SCREEN = re.compile(r"@(?:media\s+(?:all|screen)|layer\b.*|supports\b.*)")
@@ -130,11 +131,11 @@ def measure(value: str, unit: float, otherwise: float) -> float:
     return float(match[1]) * {**_UNITS, "em": unit, "ex": unit / 2, "%": unit / 100}.get(match[2] or "pt", 1.0)
 
 
-def is_indented(declared: Mapping[str, str]) -> bool:
-    """Return True if an element is indented at both sides as a block quotation is."""
+def is_indented(declared: Mapping[str, str], at_both_sides: bool = True) -> bool:
+    """Return True if an element is indented as a block quotation is, at the left or at both sides."""
     values = declared.get("margin", "").split()
     right, left = (values[1 % len(values)], values[3 if len(values) == 4 else 1 % len(values)]) if values else ("", "")
-    sides = declared.get("margin-left", left), declared.get("margin-right", right)
+    sides = (declared.get("margin-left", left), declared.get("margin-right", right))[: 1 + at_both_sides]
     return all(MIN_INDENT <= measure(side, 12, 0) < MIN_OFFSET for side in sides)
 
 
@@ -153,6 +154,7 @@ def is_moved_away(declared: Mapping[str, str]) -> bool:
         or bool(re.match(r"rect\((?:[01](?:px)?[\s,]*){4}\)", declared.get("clip", "")))
         or declared.get("clip-path", "").startswith(("inset(50%", "inset(100%", "circle(0"))
         or declared.get("transform", "").startswith("scale(0)")
+        or any(measure(place, 12, 0) <= -MIN_OFFSET for place in _MOVED.findall(declared.get("transform", "")))
     )
 
 
