@@ -25,7 +25,7 @@ MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2}
 """Largest share of a text's words in its quotations (lists) that is excluded; above it, all of them count."""
 
 _MARKS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "‚": "‘’", "「": "」", "『": "』"}
-_EITHER_SIDE = {'"': '"', "”": "”", "»": "»«", "›": "›‹", "‟": "”", "＂": "＂", "″": "″", "〝": "〞〟"}
+_EITHER_SIDE = {'"': '"', "”": "”“", "»": "»«", "›": "›‹", "‟": "”", "＂": "＂", "″": "″", "〝": "〞〟"}
 """Marks that also close a quotation: they open one at the beginning of a word only."""
 _BEFORE = r"(?<![^\s\ufeff\u200b(\[{<—–/:*_-])"
 _AFTER = r"(?!(?![\d¹²³⁰⁴-⁹]{1,3}(?!\w))\w)"
@@ -42,9 +42,11 @@ _QUOTATION = re.compile(
         # a keyboard has one of both marks only
         + [rf"{first}[^{first}\"]+\"{_AFTER}" for first in "“„"]
         + [rf"{_BEFORE}\"(?=\S)[^\"“”]+”"]
-        + [r"``[^`]+?(?:''|\")", r"(?<![`\w])`(?![`\s])[^`]+?'(?!\w)"]  # as in LaTeX
-        # a single mark is an apostrophe, too, before a letter
-        + [r"‘[^‘’]+(?:’(?=\w)[^‘’]+)*’(?!\w)"]
+        # as in LaTeX; or typed for other marks
+        + [r"``[^`]+?(?:''|\")", r"(?<![`\w])`(?![`\s])[^`]+?['´](?!\w)", r"´´[^´]+´´"]
+        + [rf"{_BEFORE},,(?=[^\s,])(?:(?!,,)[^\"“”])+?(?:''|[\"“”])", r"<<(?=\s?[^\s<])[^<>]+>>"]
+        # a single mark is an apostrophe, too, before a letter, or after the s of a plural
+        + [r"‘[^‘’]+(?:(?:’(?=\w)|(?<=s)’(?= [a-z]))[^‘’]+)*’(?!\w)"]
         # a straight one also of a year or before a name: five words are a quotation
         + [
             rf"{_BEFORE}{mark}(?!{_ELISION})(?=(?:(?:[^\s']|'(?=\w))+\s+){{4}})[^']+(?:(?<=\w)'(?=\w)[^']+)*(?<=[\w.,;:!?…)]){mark}(?![\w'])"
@@ -58,8 +60,9 @@ MAX_PAGE_NUMBER = 12
 """Characters of a paragraph that is the number of a page."""
 _BLOCK_QUOTATION = re.compile(
     r"^[ \t\ufeff]*(?:[-*+] )?>.*(?:\n[ \t]*>.*)*"
+    r"|<blockquote\b[^<>]*>(?:(?!<blockquote)[\s\S])*?</blockquote>"
     r"|\\begin\{(quot\w+|displayquote)\}(?:(?!\\begin\{)[\s\S])*?\\end\{\1\}"
-    r"|(?<=:\n\n)([*_]{1,2})(?=\S)[^*_]+\2[ \t]*$",
+    r"|(?<=:\n\n)(?:([*_]{1,2})(?=\S)[^*_]+\2[ \t]*$|(?:(?: {2,}|\t)[^\W\d_].*(?:\n|\Z))+(?=\s|\Z))",
     re.MULTILINE,
 )
 _INDENTED = re.compile(r"(?<=\n\n)(?=[^\w\n]*[^\W\d_a-z])(?:(?: {4}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
@@ -68,9 +71,10 @@ _INDENTED = re.compile(r"(?<=\n\n)(?=[^\w\n]*[^\W\d_a-z])(?:(?: {4}|\t)[ \t]*\S.
 _LIST_NAME = re.compile(
     r"""(?:[\w-]+\ ){0,3}?(?:
     references?|referen\w{2,5}|referências|références|riferimenti|\w*bibliogra\w+|sito?gra\w+|webogra\w+|sources|resources
-    |works\ (?:cited|consulted)|further\ reading|(?:end|foot)?notes|citations|literatur\w*|litterat?ur\w*|literatuur\w*
-    |\w*quellen\w*|bronnen\w*|fuentes|källor|källför\w+|kilde\w*|lähteet|lähdeluettelo|irodalom\w*|zdroje|źródła
-    |piśmiennictwo|kaynak\w*|литература|литературы|источники|джерела|参考文献|參考文獻|引用文献|참고문헌|المراجع|מקורות
+    |web\ ?sites?|works\ (?:cited|consulted)|further\ reading|(?:end|foot)?notes|citations|literatur\w*
+    |litterat?ur\w*|literatuur\w*|\w*quellen\w*|bronnen\w*|fuentes|källor|källför\w+|kilde\w*|lähteet|lähdeluettelo
+    |irodalom\w*|zdroje|źródła|piśmiennictwo|kaynak\w*|литература|литературы|источники|джерела|المراجع|מקורות
+    |[\w・]*(?:参考文献|參考文獻|引用文献)|참고\ ?문헌
     )(?:\ \w+){0,3}""",
     re.VERBOSE,
 )
@@ -80,9 +84,10 @@ _LINE = re.compile(r"^[^\S\n]*\S[^\n]*", re.MULTILINE)
 _FOUR_DIGITS, _LINK = r"(?:1[5-9]|20)\d\d", r"\bdoi\b|https?://|www\."
 _YEAR = re.compile(rf"\b{_FOUR_DIGITS}[a-z]?\b|{_LINK}")
 _LABEL = r"\s*(?:[-*•+]\s|\[[^\]\n]{1,12}\]|\(?\d{1,3}[.)])"
-_SURNAME_FIRST = r"[^\W\d_a-z][\w'’-]*(?: [^\W\d_][\w'’-]*){0,2}, [^\W\d_a-z]"
+_SURNAME_FIRST = r"[^\W\d_a-z][\w'’-]*(?: [^\W\d_][\w'’-]*){0,2}(?:, [^\W\d_a-z]| [^\W\d_a-z]{1,2}[.,])"
+_CAPITALS_FIRST = r"[^\W\d_a-z]{3,}(?:[ -][^\W\d_a-z]{2,})*,? [^\W\d_a-z][a-z.]"
 _INITIALS_FIRST = r"[^\W\d_a-z]\.(?:[ -]?[^\W\d_a-z]\.){0,2} ?[^\W\d_a-z]"
-_BY_AUTHOR = re.compile(rf"(?:{_LABEL})?\s*(?:{_SURNAME_FIRST}|{_INITIALS_FIRST})")
+_BY_AUTHOR = re.compile(rf"(?:{_LABEL})?\s*(?:{_SURNAME_FIRST}|{_CAPITALS_FIRST}|{_INITIALS_FIRST})")
 _BY_LABEL = re.compile(rf"{_LABEL}|[^(\n]{{1,100}}\({_FOUR_DIGITS}")
 _CLEAR_ENTRY = re.compile(rf"{_LABEL}|{_BY_AUTHOR.pattern}|.*(?:{_LINK})")
 MAX_ENTRY_LENGTH = 400
@@ -236,10 +241,10 @@ def _is_heading(line: str) -> bool:
 
 
 def _is_entry(line: str, following: str, below_heading: bool) -> bool:
-    """Return True for a line that begins an entry; without a heading its year may be on the next line."""
+    """Return True for a line that begins an entry; its year may be on the next line."""
     if len(line) > MAX_ENTRY_LENGTH:
         return False
     if below_heading and _YEAR.search(line):
         return len(line) <= MAX_WRAPPED_LENGTH or bool(_BY_LABEL.match(line) or _BY_AUTHOR.match(line))
     rest = following.partition("\n\n")[0] if len(line) <= MAX_WRAPPED_LENGTH else ""
-    return not below_heading and bool(_BY_AUTHOR.match(line)) and bool(_YEAR.search(line + rest))
+    return bool(_BY_AUTHOR.match(line)) and bool(_YEAR.search(line + rest))

