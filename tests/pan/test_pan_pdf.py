@@ -10,6 +10,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.pan.documents import convert_file
 from pan_scdg.pan.html_text import HIDDEN, NOT_READ
 from pan_scdg.pan.pdf import (
+    APART,
     COMMENT_NOT_READ,
     NO_MAP,
     NOT_SEARCHED,
@@ -95,6 +96,12 @@ def test_a_page_with_damaged_operators_is_read(tmp_path: Path) -> None:
     form = "<< /Subtype /Form /BBox [(a) 0] /Length 0 >>\nstream\n\nendstream"
     found = convert(tmp_path, f"/F Do {write('(seen) Tj')}", resources="/XObject << /F 4 0 R >>", others=[form])
     assert found == ("seen", [NOT_SEARCHED])
+
+
+def test_letters_that_stand_apart_are_joined_if_words_have_wider_gaps(tmp_path: Path) -> None:
+    assert convert(tmp_path, write("3 Tc", f"({WORDS}) Tj")) == (WORDS, [])
+    letters = " ".join(WORDS.replace(" ", ""))
+    assert convert(tmp_path, write(f"({letters}) Tj")) == (letters, [APART])
 
 
 def test_pieces_from_left_to_right_keep_their_order() -> None:
