@@ -16,8 +16,9 @@ LEFT_OUT = frozenset(_LEFT_OUT.split())
 MIN_EMBEDDED_WORDS = 20
 """Words of such an element that are worth a warning."""
 _PARAGRAPHS = """
-address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2
-h3 h4 h5 h6 header hr html main nav ol p pre section summary table tbody textarea tfoot thead ul
+address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure footer form
+h1 h2 h3 h4 h5 h6 header hr html legend main nav ol optgroup option p pre section summary table tbody textarea tfoot
+thead ul
 """
 SEPARATORS = {**dict.fromkeys(_PARAGRAPHS.split(), "\n\n"), "li": "\n", "tr": "\n", "td": "\t", "th": "\t"}
 """Separator before and after an element, so that its words do not join those of its neighbour."""

@@ -76,7 +76,7 @@ def _list_typed(reader: Any, warnings: list[str]) -> Iterator[str]:
     for field in (reader.get_fields() or {}).values():
         value = field.get("/V") or ""
         text = "\n".join(map(str, value)) if isinstance(value, list) else str(value)  # several of a list
-        if field.get("/FT") in ("/Tx", "/Ch") and text.strip():
+        if field.get_inherited("/FT") in ("/Tx", "/Ch") and text.strip():
             yield text.strip()
     for page in reader.pages:
         for annotation in (each.get_object() for each in page.get("/Annots") or ()):

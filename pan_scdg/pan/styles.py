@@ -211,9 +211,10 @@ class Styles:
 
 
 def parse_declarations(style: str) -> dict[str, str]:
-    """Return the declarations of a style that matter here, in lower case."""
+    """Return the declarations of a style that matter here, in lower case; of one property an important one wins."""
     pairs = (part.split(":", 1) for part in _COMMENT.sub("", style).lower().split(";") if ":" in part)
-    return {name.strip(): value.strip() for name, value in pairs if name.strip() in PROPERTIES}
+    ordered = sorted(pairs, key=lambda pair: pair[1].rstrip().endswith("important"))
+    return {name.strip(): value.strip() for name, value in ordered if name.strip() in PROPERTIES}
 
 
 def _rank(declared: Mapping[str, str], weight: Weight, number: int) -> Iterator[tuple[bool, Weight, int, str, str]]:

@@ -126,6 +126,8 @@ def test_letters_that_are_not_those_on_the_page_are_told(shift: int, tmp_path: P
         ({"catalog": "/AcroForm << /Fields [4 0 R] >>", "others": ["<< /FT /Tx /T (a) /V (typed) >>"]}, "typed", []),
         ({"catalog": "/AcroForm << /Fields [4 0 R] >>", "others": ["<< /FT /Ch /T (a) /V (chosen) >>"]}, "chosen", []),
         ({"catalog": "/AcroForm << /Fields [4 0 R] >>", "others": ["<< /FT /Ch /T (a) /V [(b) (c)] >>"]}, "b\nc", []),
+        ({"catalog": "/AcroForm << /Fields [4 0 R] >>",
+          "others": ["<< /FT /Tx /T (a) /Kids [5 0 R] >>", "<< /T (b) /V (typed) /Parent 4 0 R >>"]}, "typed", []),
         ({"page": "/Annots [<< /Subtype /FreeText /Contents (typed) >>]"}, "typed", []),
         ({"page": f"/Annots [<< /Subtype /Text /Contents ({'word ' * 20}) >>]"}, "", [COMMENT_NOT_READ]),
         ({"catalog": "/AcroForm << /Fields [] /XFA [] >>"}, "", [NOT_READ]),
