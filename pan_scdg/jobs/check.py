@@ -264,16 +264,16 @@ def compare_with_cohorts(
         settings: of the method.
         kinds: the kind of each text, by its number.
     """
-    scores: defaultdict[tuple[str, int], dict[Indices, float]] = defaultdict(dict)
+    scores: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
     for pair in pairs:
         if pair.shown.decision != "likely" and pair.shown.score is not None:
             for number in pair.indices:
-                scores[kinds[max(pair.indices)], number][pair.indices] = pair.shown.score
+                scores[kinds[max(pair.indices)], number].append(pair.shown.score)
     compared = []
     for pair in pairs:
         if pair.shown.decision == "likely" and not settings.is_copy(pair.values):
             kind = kinds[max(pair.indices)]
-            cohort = [score for number in pair.indices for score in scores[kind, number].values()]
+            cohort = [score for number in pair.indices for score in scores[kind, number]]
             if pair.shown.score is not None and pair.shown.score < _find_usual_score(cohort):
                 warnings = (*pair.shown.warnings, COHORT_WARNING)
                 pair = pair._replace(shown=replace(pair.shown, decision="unclear", warnings=warnings))

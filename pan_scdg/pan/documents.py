@@ -19,7 +19,7 @@ from pan_scdg.pan.docx import convert_docx
 from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.odt import convert_odt
 from pan_scdg.pan.pdf import PASSWORD, convert_pdf
-from pan_scdg.pan.untrusted import open_regular, read_any_encoding
+from pan_scdg.pan.untrusted import OLE, open_regular, read_any_encoding
 
 PLAIN = (".txt", ".md")
 HTML = (".html", ".htm")
@@ -148,8 +148,8 @@ def _check_archive(path: Path) -> None:
                     data = archive.read(part).replace(b"\0", b"")  # as if it had one byte a letter
                     _check_part(data, part.filename == "META-INF/manifest.xml")
     except (BadZipFile, NotImplementedError) as e:
-        with path.open("rb") as file:  # Word encrypts a file inside of its older format
-            if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
+        with path.open("rb") as file:
+            if file.read(len(OLE)) == OLE:
                 raise UserError(f"{PASSWORD}, or has the format of before 2007", "save the file again") from e
         raise UserError("Word or LibreOffice cannot open this file", "ask for a new copy") from e
 

@@ -33,7 +33,8 @@ BOMB_FROM_BYTES = 100 * MB
 ID_CHARACTERS = 512
 JSON_VALUES, JSON_DEPTH = 100_000, 64
 
-GZIP = b"\x1f\x8b"
+GZIP, OLE = b"\x1f\x8b", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""First bytes of gzip files, and of those of Word before 2007, inside of which later ones encrypt files."""
 SAMPLE = 1 << 16
 """Bytes by which a format or an encoding is recognised."""
 ARCHIVES = (
@@ -44,7 +45,7 @@ ARCHIVES = (
 BEGINNINGS = (
     (b"%PDF-", "a PDF"),
     (b"{\\rtf", "a Rich Text document (RTF)"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Word document of before 2007 (DOC)"),
+    (OLE, "a Word document of before 2007 (DOC)"),
     (GZIP, "a gzip file"),
 )
 BYTE_ORDER_MARKS = (

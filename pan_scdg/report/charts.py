@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.report.ranking import scale_score
+from pan_scdg.report.ranking import has_points, scale_score
 from pan_scdg.report.records import DECISION_ORDER, PairDecision, Report, ReportPair, TokenGains
 from pan_scdg.report.texts import TextView
 
@@ -79,7 +79,7 @@ def make_histogram(report: Report) -> Histogram | None:
         return None
     threshold = report.threshold
     values = [score for score, _ in scored]
-    if threshold is not None and threshold > 0:
+    if has_points(threshold):
         values, threshold = [scale_score(score, threshold) for score in values], 50.0
     low, high = _find_range([*values, *([] if threshold is None else [threshold])])
     width = (high - low) / HISTOGRAM_BINS

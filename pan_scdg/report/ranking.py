@@ -1,7 +1,7 @@
 """The suspicious texts of a report, each with its sources, and the pairs to look at next."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from pan_scdg.report.records import (
     DECISION_ORDER,
@@ -100,7 +100,7 @@ def measure_share(places: Iterable[tuple[int, int]], length: int) -> float:
     return covered / max(1, length)
 
 
-def has_points(threshold: float | None) -> bool:
+def has_points(threshold: float | None) -> TypeGuard[float]:
     """Return True if scores can be shown as points."""
     return threshold is not None and threshold > 0
 
@@ -112,7 +112,7 @@ def scale_score(score: float, threshold: float) -> float:
 
 def measure_points(score: float | None, threshold: float | None) -> int | None:
     """Return the points of a score as they are shown; None without a score or a threshold above 0."""
-    if score is None or threshold is None or threshold <= 0:
+    if score is None or not has_points(threshold):
         return None
     points = int(scale_score(score, threshold))
     # neither a rounded score nor a rounded quotient changes sides

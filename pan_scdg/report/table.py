@@ -102,9 +102,8 @@ def measure_verbatim(pair: ReportPair) -> float:
 def format_best(texts: str, pairs: str) -> str:
     """Return what a terminal shows of both CSV files: texts and pairs with a sign of reuse, and what to read next."""
     text_rows, pair_rows = (list(csv.DictReader(io.StringIO(table))) for table in (texts, pairs))
-    tables = [_tabulate(text_rows, TEXT_COLUMNS[1:-1]), _tabulate(pair_rows, PAIR_COLUMNS[:-1])]
-    following = [f"{_format_next(pair_rows)}\n"] if any(map(_is_next, pair_rows)) else []
-    return "\n".join([table for table in tables if table] + following)
+    tables = _tabulate(text_rows, TEXT_COLUMNS[1:-1]), _tabulate(pair_rows, PAIR_COLUMNS[:-1])
+    return "\n".join(filter(None, [*tables, _format_next(pair_rows)]))
 
 
 def _tabulate(rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> str:
@@ -122,17 +121,14 @@ def _shorten_row(row: Mapping[str, str]) -> dict[str, object]:
     return {**shown, **numbers, "sources": sources, "score": f"{float(row['score']):.3f}" if row["score"] else None}
 
 
-def _is_next(row: Mapping[str, str]) -> bool:
-    return is_next(row["decision"], int(row["points"]) if row["points"] else None)
-
-
 def _format_next(rows: Iterable[Mapping[str, str]]) -> str:
-    """Return the line about the best pairs without a sign of reuse."""
+    """Return the line about the best pairs without a sign of reuse; empty without such pairs."""
     names = [
         f"{_shorten(row['suspicious'])} and {_shorten(row['source'])} ({row['points']})"
-        for row in filter(_is_next, rows)
+        for row in rows
+        if is_next(row["decision"], int(row["points"]) if row["points"] else None)
     ]
-    return f"{LOOK_NEXT}: {', '.join(names[:MAX_NEXT_SHOWN])}"
+    return f"{LOOK_NEXT}: {', '.join(names[:MAX_NEXT_SHOWN])}\n" if names else ""
 
 
 def _shorten(name: str) -> str:
