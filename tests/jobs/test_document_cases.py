@@ -196,6 +196,7 @@ CASES = [
     Case("hidden-by-a-style.docx", docx(hide_in_words(COPIED, run("q", BY_STYLE), run), "", STYLE), warnings=(HIDDEN,)),
     Case("white-for-spaces.docx", docx(run("x", WHITE).join(map(run, COPIED.split()))), warnings=(HIDDEN,)),
     Case("white-quotation-marks.docx", docx(run("“", WHITE) + run(COPIED) + run("”", WHITE)), warnings=(HIDDEN,)),
+    Case("white-on-a-dark-shade.docx", docx(run(COPIED, WHITE + "<w:shd w:fill='203040'/>"))),
     Case("tiny-letters.odt", odt(hide_in_words(COPIED, span("q")), odf_style(TINY)), warnings=(HIDDEN,)),
     Case("no-display.odt", odt(span("“") + COPIED + span("”"), odf_style("text:display='none'")), warnings=(HIDDEN,)),
     Case("a-class.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { font-size: 0 }"), warnings=(HIDDEN,)),
@@ -217,8 +218,14 @@ CASES = [
     Case("vowel-points.txt", POINTED, is_copied=True, source=re.sub(r"[\u0591-\u05c7]", "", POINTED)),
     # parts of files
     Case("text-box.docx", docx(run("Before.") + BOX.format(run(COPIED)))),
+    Case("direction-override.docx", docx(f"<w:bdo>{run(COPIED)}</w:bdo>")),
+    Case("field.docx", docx(f"<w:fldSimple>{run(COPIED)}</w:fldSimple>")),
+    Case("deleted.docx", docx(f"<w:del><w:r><w:delText>{COPIED}</w:delText></w:r></w:del>"), NO_SIGN),
     Case("embedded.docx", docx(run("Before.") + "</w:p><w:altChunk/><w:p>"), NO_SIGN, warnings=(NOT_READ,)),
     Case("frame.odt", odt(FRAME)),
+    Case("deleted.odt", odt(f"<text:tracked-changes>{COPIED}</text:tracked-changes>"), NO_SIGN),
+    Case("field.pdf", pdf(catalog="/AcroForm << /Fields [4 0 R] >>", others=[f"<< /FT /Tx /T (a) /V ({COPIED}) >>"])),
+    Case("annotation.pdf", pdf(page=f"/Annots [<< /Subtype /FreeText /Contents ({COPIED}) >>]")),
     # words that are joined or cut
     Case("page-breaks.docx", docx("<w:r><w:br w:type='page'/></w:r>".join(map(run, REWORDED.split(" "))))),
     Case("bold-halves.odt", odt(HALVES.sub(span(r"\1"), COPIED), odf_style(""))),
