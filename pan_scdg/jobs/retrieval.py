@@ -164,9 +164,9 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     """
     is_late = None if options.deadline is None else _start_clock(options.deadline)
     settings, notices = profile.need_retrieval(), Notices(options.strict)
-    if not settings.rerank and (options.keep_gains or options.model is not None):
-        what = "--keep-gains and --model need a profile that scores sources"
-        raise UserError(what, f"choose such a profile instead of {profile.name}, or leave them out")
+    if options.keep_gains and not settings.rerank:
+        what = "--keep-gains needs a profile that scores sources"
+        raise UserError(what, f"choose such a profile instead of {profile.name}, or leave it out")
     all_queries = read_queries(options.input, notices)
     queries, partial = take_first(tuple(all_queries), options.limit, "queries")
     searches = options.candidates is None

@@ -175,7 +175,7 @@ KINDS = {
     "a profile that ranks without gains": Kind(
         {**RETRIEVAL, "p.toml": FIRST_STAGE},
         ("run --input in --output out --profile p.toml --keep-gains",),
-        ("--keep-gains and --model need a profile that scores sources",),
+        ("--keep-gains needs a profile that scores sources",),
         2,
     ),
     "texts that cannot be read, strict": Kind(
