@@ -47,8 +47,9 @@ class SharedStretch(NamedTuple):
 class _Document:
     """The hashes of the runs of words of a document; its words are not kept, for there may be many documents."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, author: str = "") -> None:
         words = read_words(text)
+        self.author = author
         self.size = len(words.forms)
         self.runs = np.array([hash(gram) for gram in list_grams(words)], np.int64)
         """The hash of the run that begins at each word, ``[max(0, size - RUN_WORDS + 1)]``."""
@@ -76,7 +77,9 @@ def count_required(documents: int) -> int:
     return max(MIN_CLASS, -(-documents // 2)) if is_small else MIN_DOCUMENTS
 
 
-def find_shared(texts: Sequence[str], sources: Iterable[str], required: int) -> list[list[SharedStretch]]:
+def find_shared(
+    texts: Sequence[str], sources: Iterable[str], required: int, authors: Sequence[str] | None = None
+) -> list[list[SharedStretch]]:
     """Return the stretches of each text that ``required`` independent texts share and no source has, in order.
 
     What many independent sources share is no copy from one of them: they may be answers to the same question.
@@ -84,9 +87,10 @@ def find_shared(texts: Sequence[str], sources: Iterable[str], required: int) -> 
     Args:
         texts: the documents that may contain a question.
         sources: texts that the others may have copied from.
-        required: least number of texts, of which no two are copies of each other.
+        required: least number of texts, of which no two are copies of each other or of one author.
+        authors: of each text; "" and None: of another one than all others.
     """
-    documents = [_Document(text) for text in texts]
+    documents = [_Document(text, author) for text, author in zip(texts, authors or [""] * len(texts), strict=True)]
     if not _find_frequent(documents, required).size:
         return [[] for _ in texts]
     others = [_Document(text) for text in sources]
@@ -115,6 +119,8 @@ def _count_documents(documents: Sequence[_Document], required: int) -> dict[int,
     @cache
     def are_copies(first: int, second: int) -> bool:
         one, other = documents[first], documents[second]
+        if one.author == other.author != "":
+            return True
         words = int(one.cover(other.distinct).sum())
         return words > min(MAX_WORDS, MAX_SHARE * max(one.size, other.size))
 

@@ -405,10 +405,10 @@ def make_report(
 ) -> Report:
     """Return the report of a check; ``left_out`` is the number of pairs that the first stage left out."""
     lines = [line.removeprefix("warning: ") for line in notices.list_warnings()]
-    warnings = [f"{line[:1].upper()}{line[1:]}" for line in lines]
+    # what was excluded comes first: it changes all that follows
+    warnings = [*material.excluded, *(f"{line[:1].upper()}{line[1:]}" for line in lines)]
     if threshold is None:
         warnings.append(wording.UNDECIDED)
-    warnings += material.excluded
     if material.among:
         warnings.append(AMONG_WARNING)
     if left_out:

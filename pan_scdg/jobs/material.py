@@ -164,8 +164,9 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
     names = Counter(text.shown.name for text in ([*suspicious] if inputs.among else []) + sources + old)
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UserError(f"two texts have the name {name} in the report", "rename one of them", inputs.suspicious)
-    required = count_required(len(suspicious))
-    written, excluded = _exclude_questions([*suspicious, *old], sources, required)
+    authors = [text.folder if inputs.author_folders else "" for text in suspicious] + [""] * len(old)
+    required = count_required(_count_authors(authors[: len(suspicious)]))
+    written, excluded = _exclude_questions([*suspicious, *old], sources, required, authors)
     new, old = written[: len(suspicious)], written[len(suspicious) :]
     first, second, third = (tuple(_warn(text, notices) for text in side) for side in (new, sources, old))
     if inputs.author_folders and not any(text.folder for text in first):
@@ -208,11 +209,11 @@ def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:
 
 
 def _exclude_questions(
-    texts: Sequence[CheckedText], sources: Sequence[CheckedText], required: int
+    texts: Sequence[CheckedText], sources: Sequence[CheckedText], required: int, authors: Sequence[str]
 ) -> tuple[list[CheckedText], tuple[str, ...]]:
     """Return the texts without what many share and no source has, and lines about what that is."""
     compared = [text.text for text in texts]
-    shared = find_shared(compared, (text.text for text in sources), required)
+    shared = find_shared(compared, (text.text for text in sources), required, authors)
     masked = [
         _exclude(
             text, [Excluded(one.begin, one.end, f"shared by {one.documents} of {len(texts)} texts") for one in own]
@@ -222,10 +223,15 @@ def _exclude_questions(
     lines = _describe_stretches(shared, compared, "Excluded: {} words that {} of {} texts share: {}")
     if sources:
         rest = [text.text for text in masked]
-        counted = find_shared(rest, (), max(required, len(texts) // 2 + 1))
+        counted = find_shared(rest, (), max(required, _count_authors(authors) // 2 + 1), authors)
         line = "Not excluded: {} words that {} of {} texts share and a source contains: {}"
         lines += _describe_stretches(counted, rest, f"{line} (if this is the question, name it with --template)")
     return masked, tuple(lines)
+
+
+def _count_authors(authors: Sequence[str]) -> int:
+    """Return the number of authors; each text without one has another."""
+    return len({author or number for number, author in enumerate(authors)})
 
 
 def _describe_stretches(shared: Sequence[Sequence[SharedStretch]], texts: Sequence[str], line: str) -> list[str]:

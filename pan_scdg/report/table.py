@@ -132,7 +132,9 @@ def _format_next(rows: Iterable[Mapping[str, str]]) -> str:
 
 
 def _shorten(name: str) -> str:
-    return name if len(name) <= MAX_NAME_CHARACTERS else f"...{name[3 - MAX_NAME_CHARACTERS :]}"
+    """Return a name without its middle if it is long: a path begins with the author, and ends with the file."""
+    half = MAX_NAME_CHARACTERS // 2
+    return name if len(name) <= MAX_NAME_CHARACTERS else f"{name[: half - 2]}...{name[1 - half :]}"
 
 
 def format_passages(report: Report) -> Iterator[str]:

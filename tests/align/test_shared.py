@@ -49,6 +49,13 @@ def test_what_is_no_question(parts: Sequence[str]) -> None:
     assert list_shared(texts) == [[]] * 10
 
 
+def test_texts_of_one_author_count_once() -> None:
+    texts = [f"{QUESTION}\n{answer}" for answer in write_answers(6)]
+    authors = ["Anna", "Anna", "", "", "Ben", "Ben"]
+    assert find_shared(texts, (), 5, authors) == [[]] * 6
+    assert [own[0].documents for own in find_shared(texts, (), 4, authors)] == [6] * 6
+
+
 def test_the_beginning_of_the_answer_is_no_part_of_the_question() -> None:
     texts = [f"Text {n}.\n{QUESTION} In my view {answer}" for n, answer in enumerate(write_answers(6))]
     assert list_shared(texts) == [[(QUESTION, 6)]] * 6

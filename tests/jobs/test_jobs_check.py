@@ -284,6 +284,14 @@ def test_drafts_in_the_folder_of_an_author_are_not_compared(check: Callable[...,
     assert "--author-folders needs --among" in check(flat, SOURCE, "--author-folders", output="f", code=2).err
 
 
+def test_a_long_path_is_shown_without_its_middle(check: Callable[..., Any], tmp_path: Path) -> None:
+    essay = make_class(1)["0.txt"]
+    files = {f"{author}_{'1' * 30}_assignment_/essay.txt": essay for author in ("Anna Maria Berg", "Ben Carl Dahl")}
+    shown = check(write(tmp_path / "class", files), "--among").out
+    assert "Anna Maria Berg_11...signment_/essay.txt" in shown
+    assert "Ben Carl Dahl_1111...signment_/essay.txt" in shown
+
+
 def test_files_of_sources_are_named_with_their_side(check: Callable[..., Any], tmp_path: Path) -> None:
     files = {"a.txt": "x", "b.txt": "%PDF-1.7", "c.doc": "x"}
     done = check(write(tmp_path / "susp", files), write(tmp_path / "src", files))
