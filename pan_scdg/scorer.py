@@ -234,7 +234,7 @@ class Scorer:
             among: the suspicious texts are compared with each other, too.
             old: texts of former years, which are not compared with each other.
             template: a text that all authors received.
-            author_folders: the first folder of a text is its author, whose texts are not compared with each other.
+            author_folders: each text is in the folder of its author, whose texts are not compared with each other.
 
         Returns:
             What the page shows: ``pairs``, best first, with their decisions and passages; ``to_html()`` makes the page.

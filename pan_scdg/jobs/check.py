@@ -143,7 +143,8 @@ def check_count(material: Material, worker: PairWorker) -> None:
     """Raise UserError if there is no pair, or more than the method can score."""
     count = sum(1 for _ in list_pairs(material))
     if not count:
-        what = "all texts are of one author" if material.author_folders else "both sides are the same file"
+        author = material.suspicious[0].author
+        what = f"all texts are in one folder of an author, {author}" if author else "both sides are the same file"
         raise UserError(what, "give another text to compare it with", material.suspicious[0].compared.path)
     if count > MAX_PAIRS and not isinstance(worker.method, AlignmentMethod):
         raise UserError(

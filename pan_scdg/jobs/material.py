@@ -1,5 +1,6 @@
 """Read the texts of a check, mask the template, and note the reasons that make a decision uncertain."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,6 +65,8 @@ class CheckedText(NamedTuple):
     """Number of words that are compared."""
     extracted: bool
     """The text was taken out of another format."""
+    author: str = ""
+    """The folder of its author; empty without one."""
 
     @property
     def text(self) -> str:
@@ -74,12 +77,6 @@ class CheckedText(NamedTuple):
     def kind(self) -> str:
         """Return "suspicious" (or "texts" if there are no others), "sources" or "old"."""
         return self.compared.doc_id.partition("/")[0]
-
-    @property
-    def folder(self) -> str:
-        """Return the first folder in the text's path; empty without one."""
-        first, _, rest = self.compared.doc_id.partition("/")[2].partition("/")
-        return first if rest else ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ class Inputs:
     template: Path | None = None
     """A text that all authors received."""
     author_folders: bool = False
-    """The first folder in the path of a text is its author, whose texts are not compared with each other."""
+    """Each text is in the folder of its author, whose texts are not compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +106,6 @@ class Material:
     """The suspicious texts are compared with each other, too."""
     excluded: tuple[str, ...] = ()
     """Lines about what many suspicious texts share and no source has: it is not compared."""
-    author_folders: bool = False
-    """Suspicious texts of one folder are not compared with each other."""
-
     @cached_property
     def texts(self) -> tuple[CheckedText, ...]:
         """Return the suspicious texts, the sources and the old texts."""
@@ -128,8 +122,8 @@ class Material:
 
     def are_drafts(self, pair: Indices) -> bool:
         """Return True for two suspicious texts of one author."""
-        first, second = (self.texts[number].folder for number in pair)
-        return self.author_folders and self.is_among(pair) and first == second != ""
+        first, second = (self.texts[number].author for number in pair)
+        return self.is_among(pair) and first == second != ""
 
     def hash(self) -> str:
         """Return the hash of all names and texts, as they are compared."""
@@ -157,6 +151,10 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
 
     only_among = inputs.sources is None and inputs.old is None
     suspicious = read(inputs.suspicious, "texts" if only_among else "suspicious")
+    if inputs.author_folders:
+        suspicious = _find_authors(suspicious)
+        if not any(text.author for text in suspicious):
+            raise UserError("contains no folders of authors", "leave out --author-folders", inputs.suspicious)
     if only_among and len(suspicious) < 2:
         raise UserError("contains only one text", "give at least two with --among", inputs.suspicious)
     sources = read(inputs.sources, "sources", "sources/" if inputs.among else "")
@@ -164,14 +162,12 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
     names = Counter(text.shown.name for text in ([*suspicious] if inputs.among else []) + sources + old)
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UserError(f"two texts have the name {name} in the report", "rename one of them", inputs.suspicious)
-    authors = [text.folder if inputs.author_folders else "" for text in suspicious] + [""] * len(old)
+    authors = [text.author for text in [*suspicious, *old]]
     required = count_required(_count_authors(authors[: len(suspicious)]))
     written, excluded = _exclude_questions([*suspicious, *old], sources, required, authors)
     new, old = written[: len(suspicious)], written[len(suspicious) :]
     first, second, third = (tuple(_warn(text, notices) for text in side) for side in (new, sources, old))
-    if inputs.author_folders and not any(text.folder for text in first):
-        raise UserError("contains no folders of authors", "leave out --author-folders", inputs.suspicious)
-    return Material(first, second, third, inputs.among, excluded, inputs.author_folders)
+    return Material(first, second, third, inputs.among, excluded)
 
 
 def _make_text(
@@ -187,6 +183,13 @@ def _make_text(
         return text
     runs = find_runs(prepare_text(text.text, 1), template, MIN_TEMPLATE_RUN)
     return _exclude(text, [Excluded(run.start, run.end, "in the template") for run in runs])
+
+
+def _find_authors(texts: Iterable[CheckedText]) -> list[CheckedText]:
+    """Return texts with their authors: the first folder of a path below what contains the folders of all authors."""
+    paths = {text: text.compared.doc_id.split("/")[1:-1] for text in texts}
+    above = len(os.path.commonprefix([folders[:-1] for folders in paths.values()]))
+    return [text._replace(author="".join(folders[above : above + 1])) for text, folders in paths.items()]
 
 
 def _find_running_lines(text: str) -> Iterator[Excluded]:

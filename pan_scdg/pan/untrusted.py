@@ -61,6 +61,8 @@ CODECS = {
     **dict.fromkeys(("Windows-1252", "Latin-1 or Windows-1252"), "Windows-1252"),
 }
 """Names of `guess_encoding`, and those that Python knows."""
+AS_BROWSERS = {"ISO-8859-1": "Windows-1252", "ISO-8859-9": "Windows-1254", "GB2312": "GBK"}
+"""What browsers read a declared encoding as: one with more characters, such as typographic quotation marks."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 
@@ -170,7 +172,8 @@ def read_any_encoding(path: Path, declared: re.Pattern[bytes] | None = None) -> 
         named = declared and declared.search(data[:SAMPLE])
         encoding = CODECS.get(guess_encoding(data) or "", "") if recognise_format(data) is None else ""
         if encoding and named and not _is_wide(data[:SAMPLE]):
-            encoding = named[1].decode("ascii", "replace")
+            label = named[1].decode("ascii", "replace").upper().replace("WINDOWS", "Windows")
+            encoding = AS_BROWSERS.get(label, label)
         try:
             text = data.decode(encoding).removeprefix("\ufeff") if encoding else None
         except (LookupError, UnicodeDecodeError):

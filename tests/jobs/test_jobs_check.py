@@ -277,8 +277,12 @@ def test_drafts_in_the_folder_of_an_author_are_not_compared(check: Callable[...,
     line = "Skipped 1 unsupported file: Ben_2/c.doc. Save .doc, .pages and .rtf files as .docx or PDF."
     assert line in done.err
     assert line in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    below = write(tmp_path / "below", {f"Course 7/{name}": text for name, text in files.items() if "/" in name})
+    check(below, "--among", "--author-folders", output="below-out")
+    assert len(read_rows(tmp_path / "below-out")) == 2
     one = write(tmp_path / "one", {"Anna/a.txt": essay, "Anna/b.txt": essay})
-    assert "all texts are of one author" in check(one, "--among", "--author-folders", output="one-out", code=2).err
+    refused = check(one, "--among", "--author-folders", output="one-out", code=2).err
+    assert "all texts are in one folder of an author, Anna" in refused
     flat = write(tmp_path / "flat", make_class(2))
     assert "contains no folders of authors" in check(flat, "--among", "--author-folders", output="f", code=2).err
     assert "--author-folders needs --among" in check(flat, SOURCE, "--author-folders", output="f", code=2).err
@@ -506,7 +510,7 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_compared(
 ) -> None:
     good = {"a.pdf": make_pdf([COLUMNS, []]), "cp1252.txt": ("Ein Käse – für Müller. " * 9).encode("cp1252")}
     good["wide.txt"] = ("Niemand am Kai sagte ein Wort. " * 9).encode("utf-16")
-    good["page.html"] = b'<meta charset="iso-8859-1"><p>K\xe4se und Br\xf6tchen'
+    good["page.html"] = b'<meta charset="iso-8859-1"><p>\x93K\xe4se\x94 und Br\xf6tchen'
     bad = {"b.pdf": make_pdf([[]]), "c.docx": b"not a document", "e.txt": b"%PDF-1.7"}
     texts = write_bytes(tmp_path / "susp", good | bad | {"~$a.docx": b"lock", ".~lock.a.odt#": b"lock"})
     done = check(texts, SOURCE)
@@ -525,8 +529,9 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_compared(
         assert {row["text"] for row in csv.DictReader(file) if row["decision"] == "not read"} == set(reasons)
     assert "1 of 2 pages have no text, page 2 first" in page
     assert "Käse – für Müller" in (tmp_path / "out" / "texts" / "suspicious" / "cp1252.txt.txt").read_text("utf-8")
-    assert "Käse und Brötchen" in (tmp_path / "out" / "texts" / "suspicious" / "page.html.txt").read_text("utf-8")
-    assert done.err.count("read as Windows-1252") == done.err.count("read as UTF-16") == 1
+    assert "“Käse” und Brötchen" in (tmp_path / "out" / "texts" / "suspicious" / "page.html.txt").read_text("utf-8")
+    assert "read as Windows-1252: cp1252.txt, page.html" in done.err
+    assert done.err.count("read as UTF-16") == 1
     assert "b.pdf: This PDF is a scan" in check(texts, SOURCE, "--overwrite", "--strict", code=2).err
 
 
