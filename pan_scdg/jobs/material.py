@@ -1,12 +1,11 @@
 """Read the texts of a check, mask the template, and note the reasons that make a decision uncertain."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,6 +105,7 @@ class Material:
     """The suspicious texts are compared with each other, too."""
     excluded: tuple[str, ...] = ()
     """Lines about what many suspicious texts share and no source has: it is not compared."""
+
     @cached_property
     def texts(self) -> tuple[CheckedText, ...]:
         """Return the suspicious texts, the sources and the old texts."""
@@ -185,11 +185,12 @@ def _make_text(
     return _exclude(text, [Excluded(run.start, run.end, "in the template") for run in runs])
 
 
-def _find_authors(texts: Iterable[CheckedText]) -> list[CheckedText]:
+def _find_authors(texts: Sequence[CheckedText]) -> list[CheckedText]:
     """Return texts with their authors: the first folder of a path below what contains the folders of all authors."""
-    paths = {text: text.compared.doc_id.split("/")[1:-1] for text in texts}
-    above = len(os.path.commonprefix([folders[:-1] for folders in paths.values()]))
-    return [text._replace(author="".join(folders[above : above + 1])) for text, folders in paths.items()]
+    folders = [text.compared.doc_id.split("/")[1:-1] for text in texts]
+    around = takewhile(lambda names: len(set(names)) == 1, zip(*(path[:-1] for path in folders)))
+    above = sum(1 for _ in around)
+    return [text._replace(author="".join(path[above : above + 1])) for text, path in zip(texts, folders)]
 
 
 def _find_running_lines(text: str) -> Iterator[Excluded]:

@@ -32,6 +32,8 @@ GAP = "\ufdd0"
 """Stands for text that leaves a gap; no character of a text."""
 MAX_MEAN_WORD = 9
 """Mean length of words, above which gaps must be spaces."""
+MAX_MEAN_PIECE = 2
+"""Mean length of what is between two gaps, up to which they are between the letters of words."""
 MIN_QUOTED_WORDS, MAX_SOURCE_WORDS = 8, 8
 """Words of a quotation that is a paragraph in italics or indented, and of its source, which need not be in italics."""
 _SOURCE = re.compile(r"(?:\([^()]{3,80}\)|\[\d{1,3}\]|[.!?”\"]\d{1,3})[.\s]*\Z")
@@ -142,9 +144,10 @@ def close_gaps(text: str) -> str:
     """
     lines = text.split("\n") if GAP in text else []
     for number, line in enumerate(lines):
-        words = line.replace(GAP, "").split()
-        is_long = sum(map(len, words)) > MAX_MEAN_WORD * len(words)
-        if words and (is_long or 4 * (len(words) - 1) < line.count(GAP)):
+        words, gaps = line.replace(GAP, "").split(), line.count(GAP)
+        letters = sum(map(len, words))
+        lacks_spaces = letters > MAX_MEAN_WORD * len(words) or 4 * (len(words) - 1) < gaps
+        if lacks_spaces and letters > MAX_MEAN_PIECE * (gaps + 1):
             lines[number] = line.replace(GAP, " ")
         else:
             lines[number] = re.sub(f" (?:{GAP} )+", " ", line).replace(GAP, "")

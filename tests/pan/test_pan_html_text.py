@@ -2,7 +2,7 @@
 
 import pytest
 
-from pan_scdg.pan.html_text import HIDDEN, NOT_READ, extract_html
+from pan_scdg.pan.html_text import GAP, HIDDEN, NOT_READ, close_gaps, extract_html
 
 PAGE = """<!DOCTYPE html><html><head><title>Title</title><style>p { color: red }</style></head>
 <body><h1>Salt &amp; <b>tide</b></h1><p>One<br>two,
@@ -125,3 +125,16 @@ def test_styles_that_take_too_long_are_an_error() -> None:
     sheet = "".join(f"i b.a{{color:#{i:06x}}}" for i in range(3000))
     with pytest.raises(ValueError, match="styles are too many"):
         extract_html(f"<style>{sheet}</style>" + "<p>" + "<u>" * 200 + "<b class=a>x</b>" * 2000)
+
+
+@pytest.mark.parametrize(
+    ("seen", "read"),
+    [
+        ("a|n|d s|t|a|c|k|e|d b|e|t|w|e|e|n l|a|y|e|r|s o|f s|a|w|d|u|s|t", "and stacked between layers of sawdust"),
+        ("w|i|n|d|o|w|l|e|s|s", "windowless"),
+        ("and|stacked|between|layers", "and stacked between layers"),
+        ("a|man|saw", "a man saw"),
+    ],
+)
+def test_gaps_are_spaces_unless_they_are_between_letters(seen: str, read: str) -> None:
+    assert close_gaps(seen.replace("|", GAP)) == read
