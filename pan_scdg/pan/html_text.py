@@ -162,6 +162,11 @@ def _embeds_text(element: Any) -> bool:
     return bool(element.get("srcdoc")) or len("".join(element.itertext()).split()) >= MIN_EMBEDDED_WORDS
 
 
+def names_source(text: str) -> bool:
+    """Return True for a text that ends with a source in brackets, or with the number of a note."""
+    return bool(_SOURCE.search(text))
+
+
 def _is_announced_quotation(paragraph: Any, declared: Mapping[str, str], pieces: list[str]) -> bool:
     """Return True for a paragraph that is announced by a colon, or ends with a source or its number.
 

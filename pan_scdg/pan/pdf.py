@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.html_text import HIDDEN, NOT_READ, close_gaps
+from pan_scdg.pan.html_text import HIDDEN, MIN_QUOTED_WORDS, NOT_READ, close_gaps, names_source
 from pan_scdg.pan.pdf_operators import drop_hidden_text
+from pan_scdg.pan.styles import MIN_INDENT
 
 PASSWORD = "is protected by a password"
 _DIGITS = re.compile(r"\d+")
@@ -31,6 +32,10 @@ MIN_COMMENT_WORDS = 20
 COMMENT_NOT_READ = "a long comment was not read"
 MIN_MORE_WORDS = 1.1
 """Words of a line by places, as a share of those in its pieces, that show that pieces lack spaces."""
+MIN_MARGIN_LINES, MAX_SHIFT, MAX_INDENT = 3, 2.0, 100.0
+"""Lines that begin at a margin, and in points how far from it those of a paragraph and of a quotation begin at most."""
+_SLANTED = re.compile(r"ital|obli|slant|-It\b|CMTI|SFTI", re.IGNORECASE)
+"""In the names of fonts with italic letters."""
 _RIGHT_TO_LEFT, _LEFT_TO_RIGHT = {"R", "AL"}, {"L", "EN", "AN"}
 _SENTENCE_END = re.compile(r"[.!?:…。！？][\"'”’»)\]\d]*\Z")
 
@@ -99,7 +104,7 @@ def _extract_page(page: Any, warnings: list[str]) -> str:
             warnings.append(HIDDEN)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # operators without their numbers
         warnings.append(NOT_SEARCHED)
-    text = close_gaps(str(page.extract_text())).strip()
+    text = close_gaps("\n".join(mark_quotations(_read_lines(page)))).strip()
     directions = [unicodedata.bidirectional(letter) for letter in text if letter.isalpha()]
     if 2 * sum(direction in _RIGHT_TO_LEFT for direction in directions) > len(directions):
         return _read_right_to_left(page)
@@ -107,6 +112,70 @@ def _extract_page(page: Any, warnings: list[str]) -> str:
         placed = close_words(close_gaps(str(page.extract_text(extraction_mode="layout"))))
         return text if has_letters_apart(placed) else placed
     return text
+
+
+class Line(NamedTuple):
+    """A line of a page."""
+
+    text: str
+    left: float
+    """Where it begins, in points."""
+    italic: int = 0
+    """Number of its characters in italics."""
+
+    @property
+    def is_italic(self) -> bool:
+        """Return True if most of it is in italics."""
+        return 2 * self.italic > len(self.text)
+
+
+def _read_lines(page: Any) -> list[Line]:
+    lines = [Line("", 0.0)]
+
+    def add(text: str, outer: Sequence[float], inner: Sequence[float], font: Any, _size: float) -> None:
+        first = inner[4] * outer[0] + inner[5] * outer[2] + outer[4]
+        is_italic = bool(_SLANTED.search(str((font or {}).get("/BaseFont", ""))))
+        for number, part in enumerate(text.split("\n")):
+            if number:
+                lines.append(Line("", 0.0))
+            before, left, italic = lines[-1]
+            left = left if before.strip() else first
+            lines[-1] = Line(before + part, left, italic + len(part) * is_italic)
+
+    page.extract_text(visitor_text=add)
+    return lines
+
+
+def mark_quotations(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield the lines of a page, and block quotations as Markdown has them.
+
+    They are in italics, or indented, and announced by a colon or end with a source.
+    """
+    margins = Counter(round(line.left) for line in lines)
+    begin = 0
+    while begin < len(lines):
+        first = lines[begin]
+        end = begin + 1
+        while end < len(lines) and _goes_on(first, lines[end]):
+            end += 1
+        is_indented = end - begin > 1 and any(
+            count >= MIN_MARGIN_LINES and MIN_INDENT <= first.left - margin <= MAX_INDENT
+            for margin, count in margins.items()
+        )
+        text = " ".join(line.text for line in lines[begin:end])
+        before = lines[begin - 1].text.rstrip() if begin else ""
+        is_announced = before.endswith(":") or (names_source(text) and not before[-1:].isalnum())
+        is_long = len(text.split()) >= MIN_QUOTED_WORDS
+        is_quotation = is_long and is_announced and (is_indented or first.is_italic)
+        yield f"\n> {first.text}" if is_quotation else first.text
+        yield from (line.text for line in lines[begin + 1 : end])
+        if is_quotation:
+            yield ""
+        begin = end
+
+
+def _goes_on(first: Line, line: Line) -> bool:
+    return abs(line.left - first.left) <= MAX_SHIFT and line.is_italic == first.is_italic
 
 
 def _has_no_map(font: Any) -> bool:

@@ -84,6 +84,7 @@ HELVETICA = "/Type /Font /Subtype /Type1 /BaseFont /Helvetica"
 def build_pdf(
     contents: Sequence[str],
     font: str = HELVETICA,
+    fonts: str = "",
     page: str = "",
     resources: str = "",
     catalog: str = "",
@@ -101,7 +102,7 @@ def build_pdf(
     for number, content in zip(numbers, contents, strict=True):
         objects.append(
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {number + 1} 0 R "
-            f"/Resources << /Font << /F1 3 0 R >> {resources} >> {page} >>"
+            f"/Resources << /Font << /F1 3 0 R {fonts} >> {resources} >> {page} >>"
         )
         objects.append(make_stream(content))
     data, places = b"%PDF-1.4\n", []

@@ -166,3 +166,37 @@ def test_running_headers_and_footers_are_no_text() -> None:
 
 def test_a_sentence_goes_on_over_a_page() -> None:
     assert join_pages(["One two", "three.", "", "Four,", "Five"]) == "One two\nthree.\n\nFour,\nFive"
+
+
+BODY, QUOTED = (
+    ("They wait for the tide.", "It comes late.", "Nobody minds."),
+    ("Salt is dear in June and dear in", "May too"),
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "left", "font", "after", "is_quotation"),
+    [
+        ("She writes:", 110, "F1", "", True),
+        ("She writes:", 80, "F2", "", True),
+        ("She writes.", 110, "F1", " (Hale 1912, 7).", True),
+        ("She writes.", 110, "F1", "", False),  # perhaps a paragraph of the author
+        ("She writes.", 80, "F2", "", False),
+        ("She writes:", 80, "F1", "", False),
+        ("1. She writes that", 110, "F1", " (Hale 1912, 7).", False),  # an entry of a list
+        ("She writes:", 300, "F1", "", False),  # another column
+    ],
+)
+def test_a_block_quotation_is_one_by_its_place_or_in_italics(
+    before: str, left: int, font: str, after: str, is_quotation: bool, tmp_path: Path
+) -> None:
+    lines = [(80, "F1", line) for line in (*BODY, before)]
+    lines += [(left, font, line) for line in (QUOTED[0], QUOTED[1] + after)] + [(80, "F1", line) for line in BODY]
+    escaped = ((x, name, line.replace("(", "\\(").replace(")", "\\)")) for x, name, line in lines)
+    content = "\n".join(
+        f"BT /{name} 11 Tf {x} {700 - 14 * i} Td ({line}) Tj ET" for i, (x, name, line) in enumerate(escaped)
+    )
+    italic = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Oblique >>"
+    text, warnings = convert(tmp_path, content, fonts="/F2 4 0 R", others=[italic])
+    assert (f"\n\n> {QUOTED[0]}\n{QUOTED[1]}{after}\n\n" in text, warnings) == (is_quotation, [])
+    assert text.replace("> ", "").split() == " ".join(line for *_, line in lines).split()
