@@ -94,7 +94,7 @@ class PreparedText(NamedTuple):
     stem_places: Integers
     """The stem of each word, as an index into ``stems``, ``[w]``."""
     parts: tuple[Part, ...]
-    """Quotations and lists of references."""
+    """Quotations, lists of references and formal parts."""
     counted: npt.NDArray[np.bool_]
     """True for the units that are not mostly in an excluded part, ``[u]``; see `quotations`."""
 
@@ -144,7 +144,7 @@ def read_words(text: str) -> Words:
 
 
 def find_excluded(text: str) -> list[tuple[int, int, Kind]]:
-    """Return begin, end and kind of the quotations and lists of references that do not count, in order."""
+    """Return begin, end and kind of the parts that do not count, such as quotations, in order."""
     words = np.array([match.start() for match in _WORD.finditer(text)], np.int64)
     return sorted((*span, part.kind) for part in find_parts(text, words) for span in part.excluded.tolist())
 

@@ -110,7 +110,7 @@ class AlignmentMethod:
         - candidates: the pairs of sentences that were compared, with which the score of unrelated texts rises.
         - copied: words of the longest verbatim stretch, see `count_copied_words`.
         - words: those of the target.
-        - left_out: the passages in its quotations and lists of references, which all numbers but ``words`` leave out.
+        - left_out: the passages in its quotations and the like, which all numbers but ``words`` leave out.
 
         A line that unrelated texts may share, such as an address, is left out unless other sentences match.
         """
@@ -198,7 +198,9 @@ def warn_about_texts(values: Mapping[str, float], settings: AlignmentSettings) -
     elif values["candidates"] > MAX_CALIBRATED_CANDIDATES:
         warnings.append("longer than the texts of the calibration: more matches by chance")
     if count := int(values["left_out"]):
-        warnings.append(f"{format_count(count, 'passage')} left out: in quotations or lists of references")
+        warnings.append(
+            f"{format_count(count, 'passage')} left out: in quotations, lists of references or formal parts"
+        )
     return warnings
 
 

@@ -21,7 +21,11 @@ PairDecision = Literal["likely", "unclear", "no sign"]
 DECISION_ORDER: dict[PairDecision, int] = {"likely": 0, "unclear": 1, "no sign": 2}
 UNCLEAR_MARGIN = 0.1
 """An alignment score at most this far below the threshold is unclear: benchmarks/results/check.md."""
-QUOTED: dict[Kind, str] = {"quotation": "in a quotation", "references": "in a list of references"}
+QUOTED: dict[Kind, str] = {
+    "quotation": "in a quotation",
+    "references": "in a list of references",
+    "formal": "in a table of contents, a declaration or acknowledgements",
+}
 """Why a stretch of a text is compared and does not count."""
 _NOT_BREAK = re.compile(r"[^\n]")
 UNCLEAR_SHARE = 0.1
@@ -48,7 +52,7 @@ class ReportText(NamedTuple):
     """In order and without overlap."""
 
     def exclude_quotations(self, method: str) -> "ReportText":
-        """Return the text with its quotations and lists of references excluded if the method leaves them out."""
+        """Return the text with its quotations and the like excluded if the method leaves them out."""
         if method != "alignment":
             return self
         parts = [

@@ -8,7 +8,7 @@ from pan_scdg import __version__
 from pan_scdg.align.passages import Evidence
 from pan_scdg.align.quotations import MAX_QUOTATION_WORDS
 from pan_scdg.report.ranking import has_points, measure_points
-from pan_scdg.report.records import PairDecision, Report
+from pan_scdg.report.records import QUOTED, PairDecision, Report
 
 DECISION_SYMBOLS: dict[PairDecision, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
 DECISION_MEANINGS: dict[PairDecision, str] = {
@@ -27,8 +27,8 @@ MIN_COPY = 0.995
 MIN_GAIN = 0.05
 """Smaller gains, in nats per token, are reported as no gain."""
 QUOTATION_RULE = (
-    f"a decision by alignment leaves out quotations of at most {MAX_QUOTATION_WORDS} words, if they are no more than a "
-    "third of the text, and lists that are no more than half of it"
+    f"a decision by alignment leaves out quotations of at most {MAX_QUOTATION_WORDS} words and formal parts, if "
+    "either are no more than a third of the text, and lists of references that are no more than half of it"
 )
 REASON_BELOW = "No decision, for the reason below. Read both texts."
 EQUAL_SOURCES = "Another source explains it as well."
@@ -82,7 +82,7 @@ def describe_passage(passage: Evidence, words: int, equal_words: int) -> str:
     else:
         text = f"{copied:,} of its {words:,} words are copied."
     if passage.within is not None:
-        place = "a quotation" if passage.within == "quotation" else "a list of references"
+        place = QUOTED[passage.within].removeprefix("in ")
         effect = f"counts: {QUOTATION_RULE}" if passage.counts else "does not count"
         text += f" It is part of {place} and {effect}."
     return f"{text} {passage.note}." if passage.note else text

@@ -60,6 +60,15 @@ def classify(text: str, part: str) -> tuple[Kind | None, bool]:
         ("A long paragraph of my own.\n\n    One\n    two\n\n    Three\n\nfour five", ["    One\n    two\n"]),
         ("A long paragraph of my own.\n\n    x = 1\n    return x\n\nfour five", []),
         ("We sat 'cause it was so hot that day and watched the Ravens' game, 'til the dogs' dinner.", []),
+        (
+            "So:\n> a line of a paragraph that breaks off in the middle\nof it.\nSo\n\nOn",
+            ["> a line of a paragraph that breaks off in the middle\nof it.\nSo"],
+        ),
+        (
+            "> > > Home > Dogs and cats and all other animals\nA dog is",
+            ["> > > Home > Dogs and cats and all other animals"],
+        ),
+        ("a [quote=Ann]b [quote]c[/quote] d", ["[quote]c[/quote]"]),
         ("    all of\n    the text\n\n    is set\n    like this", []),
     ],
 )
@@ -181,10 +190,19 @@ def test_many_marks_take_no_longer_than_many_letters() -> None:
         "A. A. 1998\n",
         '\n "',
         "« ‹ ‚ 「 “",
+        "[quote ",
+        f"> {'a' * 60}\nb\n",
+        "A. Aa, 1998 www.\n",
+        f"A. Aa, 1998 {'www.' * 70}\n\n",
+        "A, p. 1 ",
+        ". . . . 1\n",
+        "Contents\na 1\nb\n",
+        "Declaration\n\na\n\n",
+        "of the ",
     ):
         text = mark * (100_000 // len(mark))
         find_reference_lists(text)
-        assert len(prepare_text(text).parts) == 2
+        assert len(prepare_text(text).parts) == 3
 
 
 @pytest.mark.parametrize("heading", ["References Cited", "Quellenverzeichnis", "2 Literature"])
@@ -197,3 +215,31 @@ def test_prose_that_cites_below_a_heading_is_no_list(heading: str) -> None:
     entries += "Brandt, O., & Lund, K. (2014). Fog signals and the fishing towns of\nthe north."
     assert find(f"Own words.\n\n{heading}\n\n{prose}\n", "references") == []
     assert find(f"Own words.\n\n{heading}\n\n{entries}\n", "references") == [f"{heading}\n\n{entries}"]
+
+
+def test_a_table_of_contents_is_in_order_of_pages() -> None:
+    table = "Contents\n\n1 Introduction .... i\n2 A title that takes two\nlines ........ 5\n3 Conclusion\t12"
+    assert find(f"{OWN}\n\n{table}\n\n{OWN}", "formal") == [table]
+    assert find(f"{OWN}\n\nSoup .... 9\nFish .... 14\nCake .... 6\n\n{OWN}", "formal") == []
+    assert find(f"{OWN}\n\n#define A 1\n#define B 2\n#define C 3\n\n{OWN}", "formal") == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "words", "counts"),
+    [
+        *(
+            (heading, 90, False)
+            for heading in ("Statement of originality", "**Honour code**", "5. Student declaration:")
+        ),
+        *((heading, 90, False) for heading in ("Déclaration sur l'honneur", "Selbständigkeitserklärung", "致谢")),
+        *((heading, 90, True) for heading in ("Declaration of Independence", "Code", "A statement")),
+        ("Declaration", 100, True),
+    ],
+)
+def test_a_short_declaration_does_not_count(heading: str, words: int, counts: bool) -> None:
+    declaration = "I declare this" + " honestly" * (words - 3)
+    text = f"{OWN}\n\n{heading}\n\n{declaration}.\n\nAn end\n\n{OWN}"
+    assert classify(text, declaration) == ((None, True) if counts else ("formal", False))
+    assert classify(text, "An end\n\nA") == (None, True)
+    twice = text.replace("An end", f"{heading}\n\n{declaration}.")
+    assert classify(twice, declaration) == (None, True)

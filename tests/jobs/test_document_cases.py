@@ -190,6 +190,21 @@ NARROW = re.sub(r"\b(\w{4})(\w{3,})\b", "\\1{}\n\\2", COPIED)
 FRAME = f"<draw:frame><draw:text-box><text:p>{COPIED}</text:p></draw:text-box></draw:frame>"
 LEFT = "<w:ind w:left='720'/>"
 QUOTED = COPIED[: COPIED.index(" A careful")]
+WRAPPED = QUOTED.replace(" tall as", " tall\nas").replace(" and stacked", "\nand stacked")
+ENTRY = REFERENCES.partition("\nAbbott")[0]
+CONTENTS = (
+    "Contents\n1 Introduction ............ 3\n2 How ice was cut on the northern lakes . . . . . . 5\n2.1 Saws, "
+    "channels and barns ............ 6\n3 What the merchants lost ............ 11\n4 Conclusion ............ 14"
+)
+DECLARATION = (
+    "I hereby declare that I have written this essay on my own and without the help of others. I have used no sources "
+    "or aids but those that are named, and all passages that I took from other works word for word are marked as such."
+)
+ERKLÄRUNG = (
+    "Hiermit erkläre ich an Eides statt, dass ich die vorliegende Arbeit selbstständig verfasst und keine anderen als "
+    "die angegebenen Quellen und Hilfsmittel benutzt habe. Die Stellen der Arbeit, die anderen Werken dem Wortlaut "
+    "oder dem Sinn nach entnommen sind, habe ich kenntlich gemacht."
+)
 CASES = [
     # hidden text
     Case("hidden-letters.docx", docx(hide_in_words(COPIED, run("q", "<w:vanish/>"), run)), warnings=(HIDDEN,)),
@@ -258,6 +273,10 @@ CASES = [
     Case("a-class-of-quotations.html", html(f"<p class=blockquote>{QUOTED}</p>"), NO_SIGN),
     Case("indented-copy.docx", docx(run(COPIED), LEFT)),
     Case("indented-item.docx", docx(run(f"{COPIED} (Karlsen 45)"), f"<w:numPr/>{LEFT}")),
+    Case("lazy.md", join(f"She writes:\n\n> {WRAPPED}", *OTHER), NO_SIGN),
+    Case("lazy-copy.md", join(f"> A quotation ends here, with a full stop.\n{WRAPPED}", *OTHER)),
+    Case("forum.txt", join(f"She writes: [quote=Anna]{QUOTED}[/quote] Not here.", *OTHER), NO_SIGN),
+    Case("aside.txt", join(f"She writes — as I did — of cold. {QUOTED}", *OTHER)),
     Case("no-marks.txt", join(f"She writes that {QUOTED} Not here.", *OTHER), LIKELY),
     # lists of references
     *(
@@ -271,7 +290,28 @@ CASES = [
         }.items()
     ),
     Case("review-of-literature.txt", join("2 Literature\n\n" + REVIEW)),
+    Case("a-link-at-the-end.txt", join(f"In 1990 ice was cheap. {COPIED} https://example.org/ice")),
+    Case("below-contents.txt", join(f"Contents\n\n{COPIED}")),
+    Case("numbered-lines.txt", join(re.sub(r"(.{60,70}) ", r"\1 7\n", COPIED))),
+    Case("below-declaration.txt", join(f"Declaration\n\n{COPIED}")),
+    Case("long-declaration.txt", join(f"Declaration\n\nI declare that this is my own work. {COPIED}", OTHER[0])),
     # what unrelated texts share
+    *(
+        Case(f"{name}.txt", join(part), NO_SIGN, source="\n\n".join((OTHER[0], part, OTHER[1])))
+        for name, part in {
+            "one-entry": f"{ENTRY}\nhttps://doi.org/10.1234/winter.1990.42",
+            "two-entries": f"{ENTRY}\nISBN 978-3-16-148410-0.\n\n{ENTRY} www.example.org/ice",
+            "an-organisation": "World Ice Board (2016): Reading the archive of the northern lakes. https://example.org/ice",
+            "notes": "1 Karlsen 1990, p. 45.\n2 Ibid., p. 46.\n3 Abbott and Lowe 2004, pp. 51-53.\n4 Ibid., p. 52.",
+            "contents": CONTENTS,
+            "contents-without-a-heading": CONTENTS.partition("\n")[2],
+            "contents-without-dots": f"Inhaltsverzeichnis\n{re.sub(r' [. ]+ ', chr(9), CONTENTS)}",
+            "declaration": f"Declaration of authorship\n\n{DECLARATION}\n\nConclusion",
+            "declaration-in-german": f"## Eidesstattliche Erklärung\n\n{ERKLÄRUNG}\n\n## Fazit",
+            "thanks": "Acknowledgements\n\nI would like to thank my supervisor, Dr Mary Lowe, for her patience and "
+            "advice, and my family for their support during the writing of this essay.\n\nIntroduction",
+        }.items()
+    ),
     *(
         Case(name, join(line), NO_SIGN, source="\n\n".join((OTHER[0], line, OTHER[1])))
         for name, line in {

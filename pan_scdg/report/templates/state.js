@@ -37,7 +37,7 @@ function makeReview(number) {
   return select;
 }
 
-/** The passages that a reader leaves out: quotations, lists of references, short ones. */
+/** The passages that a reader leaves out: quotations, lists of references and formal parts, short ones. */
 function readFilters() {
   const form = find("#filters").elements;
   return { quoted: form.quoted.checked, listed: form.listed.checked, words: Number(form.words.value) || 0 };
@@ -46,7 +46,7 @@ function readFilters() {
 /** Passages of a pair: words, places in both texts that count, and whether the filters leave the passage out. */
 function listPassages(row, filters = readFilters()) {
   return JSON.parse(row.dataset.passages).map(([words, within, ...sides]) => {
-    const excluded = words < filters.words || (filters.quoted && within === 1) || (filters.listed && within === 2);
+    const excluded = words < filters.words || (filters.quoted && within === 1) || (filters.listed && within >= 2);
     return { words, excluded, places: sides.map(pairUp) };
   });
 }
