@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pan_scdg.pan.styles import Look, Styles, is_indented, names_quotation
+from pan_scdg.pan.styles import Look, Styles, has_bar, is_indented, names_quotation
 
 HIDDEN = "hidden text was left out"
 NOT_READ = "an embedded file was not read"
@@ -98,7 +98,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
             if look.hides:
                 return
             text = GAP
-        begins = not pieces or pieces[-1] == "\n\n"
+        begins = not pieces or pieces[-1] in ("\n\n", "\n")
         if begins and text.isspace():
             return
         if begins and is_quoted:
@@ -124,6 +124,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
             look = look._replace(is_shown=False)
         is_quotation = tag == "blockquote" or any(map(names_quotation, (element.get("class") or "").split()))
         is_quotation = is_quotation or (tag in ("p", "div") and is_indented(declared))
+        is_quotation = is_quotation or (_is_set_off(declared) and _is_paragraph(element))
         is_quotation = is_quotation or (tag == "p" and _is_announced_quotation(element, declared, pieces))
         separator = "\n\n" if declared.get("display") in BLOCKS else SEPARATORS.get(tag, "")
         keeps_lines = places[-1].keeps_lines or tag in ("pre", "textarea")
@@ -167,13 +168,26 @@ def names_source(text: str) -> bool:
     return bool(_SOURCE.search(text))
 
 
+def _is_set_off(declared: Mapping[str, str]) -> bool:
+    """Return True if an element looks like a block quotation, unless it is the frame of a page."""
+    return has_bar(declared) or is_indented(declared, space="padding")
+
+
+def _is_paragraph(element: Any) -> bool:
+    if element.tag == "div":
+        return next(element.iterdescendants("div", "p"), None) is None
+    return bool(element.tag == "p")
+
+
 def _is_announced_quotation(paragraph: Any, declared: Mapping[str, str], pieces: list[str]) -> bool:
     """Return True for a paragraph that is announced by a colon, or ends with a source or its number.
 
     It is in italics, or indented at the left and no item of a list.
     """
     is_item = next(paragraph.iterancestors("li"), None) is not None
-    is_set_off = "italic" in declared.get("font-style", "") or (is_indented(declared, False) and not is_item)
+    is_set_off = "italic" in declared.get("font-style", "") or (
+        any(is_indented(declared, False, space) for space in ("margin", "padding")) and not is_item
+    )
     others = [child for child in paragraph if child.tag not in ("em", "i") and "italic" not in child.get("style", "")]
     upright = [
         paragraph.text or "",

@@ -19,6 +19,8 @@ MIN_OFFSET = 300.0
 """Distance in points at which text lies outside of the page."""
 MIN_INDENT = 14.0
 """Indentation of a block quotation at both sides in points, half a centimetre."""
+MIN_BAR = 1.5
+"""Width in points of the bar at the left of a block quotation."""
 QUOTATION_STYLES = {"quote", "intensequote", "blocktext", "blockquote", "blockquotation", "quotation", "quotations"}
 """Names of the styles of word processors for block quotations, in lower case and without spaces."""
 MAX_OPACITY = 0.05
@@ -43,6 +45,8 @@ _COMPOUND = re.compile(r"(?:[\w-]+|\*)?(?:[.#][\w-]+)*")
 _PROPERTIES = """
 background background-color clip clip-path color display font font-size font-style height left margin margin-left
 margin-right max-height max-width opacity overflow position right text-indent top transform visibility width
+border-inline-start border-left margin-inline margin-inline-end margin-inline-start padding padding-inline
+padding-inline-end padding-inline-start padding-left padding-right
 """
 PROPERTIES = frozenset(_PROPERTIES.split())
 
@@ -131,12 +135,28 @@ def measure(value: str, unit: float, otherwise: float) -> float:
     return float(match[1]) * {**_UNITS, "em": unit, "ex": unit / 2, "%": unit / 100}.get(match[2] or "pt", 1.0)
 
 
-def is_indented(declared: Mapping[str, str], at_both_sides: bool = True) -> bool:
-    """Return True if an element is indented as a block quotation is, at the left or at both sides."""
-    values = declared.get("margin", "").split()
+def is_indented(declared: Mapping[str, str], at_both_sides: bool = True, space: str = "margin") -> bool:
+    """Return True if an element is indented as a block quotation is, at the left or at both sides.
+
+    Args:
+        declared: what is declared about it.
+        at_both_sides: both sides are needed.
+        space: what indents it, ``margin`` or ``padding``.
+    """
+    values, inline = declared.get(space, "").split(), declared.get(f"{space}-inline", "").split()
     right, left = (values[1 % len(values)], values[3 if len(values) == 4 else 1 % len(values)]) if values else ("", "")
-    sides = (declared.get("margin-left", left), declared.get("margin-right", right))[: 1 + at_both_sides]
-    return all(MIN_INDENT <= measure(side, 12, 0) < MIN_OFFSET for side in sides)
+    left, right = (inline[0], inline[-1]) if inline else (left, right)
+    sides = [
+        declared.get(f"{space}-{side}") or declared.get(f"{space}-inline-{other}") or usual
+        for side, other, usual in (("left", "start", left), ("right", "end", right))
+    ]
+    return all(MIN_INDENT <= measure(side, 12, 0) < MIN_OFFSET for side in sides[: 1 + at_both_sides])
+
+
+def has_bar(declared: Mapping[str, str]) -> bool:
+    """Return True if an element has a bar at the left, as block quotations have on many pages."""
+    value = declared.get("border-left") or declared.get("border-inline-start", "")
+    return any(measure(width, 12, 0) >= MIN_BAR for width in value.split()) and "transparent" not in value
 
 
 def names_quotation(style: str) -> bool:

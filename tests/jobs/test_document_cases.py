@@ -120,6 +120,17 @@ def odt(content: str, styles: str = "") -> bytes:
     return make_odt("".join(f"<text:p>{text}</text:p>" for text in (OWN[0], content, OWN[1])), styles=styles)
 
 
+def odt_in_style(content: str) -> bytes:
+    """An ODT with a paragraph whose style is made from one that is made from that of quotations."""
+    names = {"P1": "Mine", "Mine": "Quotations", "Quotations": "Standard"}
+    styles = "".join(
+        f"<style:style style:name='{name}' style:family='paragraph' style:parent-style-name='{parent}'/>"
+        for name, parent in names.items()
+    )
+    paragraphs = ((OWN[0], ""), (content, " text:style-name='P1'"), (OWN[1], ""))
+    return make_odt("".join(f"<text:p{style}>{text}</text:p>" for text, style in paragraphs), styles=styles)
+
+
 def span(text: str) -> str:
     return f"<text:span text:style-name='S'>{text}</text:span>"
 
@@ -189,6 +200,10 @@ FOOTNOTES = REWORDED.replace(". ", ".12 ")
 NARROW = re.sub(r"\b(\w{4})(\w{3,})\b", "\\1{}\n\\2", COPIED)
 FRAME = f"<draw:frame><draw:text-box><text:p>{COPIED}</text:p></draw:text-box></draw:frame>"
 LEFT = "<w:ind w:left='720'/>"
+BASED_ON_QUOTE = "".join(
+    f"<w:style w:type='paragraph' w:styleId='{name}'><w:name w:val='{name}'/><w:basedOn w:val='{base}'/></w:style>"
+    for name, base in {"a": "b", "b": "Quote", "Quote": "Normal"}.items()
+)
 QUOTED = COPIED[: COPIED.index(" A careful")]
 WRAPPED = QUOTED.replace(" tall as", " tall\nas").replace(" and stacked", "\nand stacked")
 ENTRY = REFERENCES.partition("\nAbbott")[0]
@@ -270,6 +285,12 @@ CASES = [
     Case("one-indented-line.txt", join(f"She writes:\n\n\t{QUOTED}", *OTHER), NO_SIGN),
     Case("indented-at-the-left.docx", docx(run(f"{QUOTED} (Karlsen 45)"), LEFT), NO_SIGN),
     Case("indented-at-the-left.html", html(f"She writes:</p><p style='margin-left: 9mm'>{QUOTED}"), NO_SIGN),
+    Case("items.html", html(f"<blockquote><ul><li>{QUOTED.replace(', ', '<li>')}</ul></blockquote>"), NO_SIGN),
+    Case("padding.html", html(f"<p style='padding: 0 40px'>{QUOTED}"), NO_SIGN),
+    Case("a-bar.html", html(f"<p style='border-left: 4px solid #ccc'>{QUOTED}"), NO_SIGN),
+    Case("a-page-with-padding.html", f"<div style='padding: 0 40px; border-left: 4px solid'>{html(COPIED)}</div>"),
+    Case("parents.odt", odt_in_style(QUOTED), NO_SIGN),
+    Case("based-on.docx", docx(run(QUOTED), "<w:pStyle w:val='a'/>", BASED_ON_QUOTE), NO_SIGN),
     Case("a-class-of-quotations.html", html(f"<p class=blockquote>{QUOTED}</p>"), NO_SIGN),
     Case("indented-copy.docx", docx(run(COPIED), LEFT)),
     Case("indented-item.docx", docx(run(f"{COPIED} (Karlsen 45)"), f"<w:numPr/>{LEFT}")),

@@ -100,6 +100,20 @@ WHITE = "<b style='color:white'>x</b>"
         ),
         ("<pre>One\n  <b>two\n\nthree</b></pre>four\nfive", "One\ntwo\n\nthree\n\nfour five"),
         ("<p>One</p><p style='margin: 0 40px'>two</p><p style='margin-left: 40px'>three", "One\n\n> two\n\nthree"),
+        ("<blockquote><ul><li>One<li>two</ul></blockquote><ul><li>three</ul>", "> One\n\n> two\n\nthree"),
+        *(
+            (f"<style>.q{{{style}}}</style><p class=q>One<div class=q>two</div><p>three", "> One\n\n> two\n\nthree")
+            for style in (
+                *("padding: 0 2em", "padding-left: 40px; padding-right: 1cm", "margin-inline: 40px"),
+                *("margin-inline-start: 2em; margin-inline-end: 2em", "border-left: 3px solid #ccc"),
+                "border-inline-start: 0.2em solid",
+            )
+        ),
+        ("<div style='padding: 0 2em; border-left: 9px solid'><p>One<p>two</div>", "One\n\ntwo"),
+        *(
+            (f"<p style='{style}'>One", "One")
+            for style in ("border-left: 1px solid", "border-left: 0 none", "padding: 40px 5px", "padding-left: 3em")
+        ),
         ("<p>She wrote: <q>One</q>", "She wrote: “One”"),
         ("tides<sup>12</sup> and m<sup>2</sup>, or so.<sup>3,4</sup> End", "tides[12] and m2, or so.[3,4] End"),
         ("<i style='display:block'>One</i>two <ruby>漢<rp>(</rp><rt>kan</rt></ruby>字", "One\n\ntwo 漢字"),
