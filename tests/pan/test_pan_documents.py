@@ -110,7 +110,10 @@ def test_a_hostile_folder_chooses_no_module(tmp_path: Path, monkeypatch: pytest.
 def test_a_conversion_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "_CHILD", "while True: pass")
     monkeypatch.setattr(documents, "TIMEOUT_SECONDS", 1)
-    assert refuse(tmp_path, "a.pdf", make_pdf([COLUMNS])) == "takes too long to convert. Save it as plain text."
+    assert (
+        refuse(tmp_path, "a.pdf", make_pdf([COLUMNS]))
+        == "takes too long to convert, or is damaged. Save it as plain text."
+    )
 
 
 RUN = "<w:r><w:rPr>{}</w:rPr><w:t>{}</w:t></w:r>"

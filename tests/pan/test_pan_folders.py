@@ -103,7 +103,7 @@ def test_a_format_whose_converter_is_missing_names_the_extra(tmp_path: Path, mon
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4")
     monkeypatch.setattr("pan_scdg.errors.find_spec", lambda name: None)
     assert refuse(tmp_path) == [
-        "the package pypdf is not installed. Install the extra: pip install 'pan_scdg[documents]'"
+        "the package pypdfium2 is not installed. Install the extra: pip install 'pan_scdg[documents]'"
     ]
 
 
