@@ -3,7 +3,7 @@
 Words that an author marks as another's are not hidden reuse: quotations and lists of references. Nor are formal parts,
 whose words are those of everyone: tables of contents, declarations of authorship and acknowledgements. Quotation marks
 around a whole text are no excuse, however: a long quotation counts, and all quotations of a text count if they make up
-too much of it; so do all declarations if they are long.
+too much of it; so does a long declaration.
 """
 
 import re
@@ -23,7 +23,7 @@ Kind = Literal["quotation", "references", "formal"]
 MIN_SHARE_INSIDE = 0.5
 """A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
 MAX_QUOTATION_WORDS = 100
-"""A longer quotation counts, and so do all declarations of a text that are longer together."""
+"""A longer quotation counts, and so do all declarations of a text but the shortest, if they are longer together."""
 MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2, "formal": 1 / 3}
 """Largest share of a text's words in its parts of a kind that is excluded; above it, all of them count."""
 
@@ -183,12 +183,13 @@ def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
         words: first character of each of its words, ``[w]``.
     """
     declarations = find_declarations(text)
-    if np.diff(np.searchsorted(words, np.array(declarations).reshape(-1, 2))).sum() > MAX_QUOTATION_WORDS:
-        declarations = []  # perhaps the text itself, whose quotations do not count
+    sizes = np.diff(np.searchsorted(words, np.array(declarations, np.int64).reshape(-1, 2)), axis=1).ravel()
+    shortest = np.argsort(sizes, kind="stable")
+    shortest = shortest[np.cumsum(sizes[shortest]) <= MAX_QUOTATION_WORDS]
     found: dict[Kind, Iterable[Span]] = {
         "quotation": _list_quotations(text),
         "references": find_reference_lists(text),
-        "formal": [*declarations, *find_contents(text)],
+        "formal": [*find_contents(text), *(declarations[number] for number in shortest)],
     }
     spans: dict[Kind, list[Span]] = {kind: [] for kind in found}
     parts = [(*span, kind) for kind, pairs in found.items() for span in pairs]

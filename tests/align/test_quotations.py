@@ -241,5 +241,7 @@ def test_a_short_declaration_does_not_count(heading: str, words: int, counts: bo
     text = f"{OWN}\n\n{heading}\n\n{declaration}.\n\nAn end\n\n{OWN}"
     assert classify(text, declaration) == ((None, True) if counts else ("formal", False))
     assert classify(text, "An end\n\nA") == (None, True)
-    twice = text.replace("An end", f"{heading}\n\n{declaration}.")
-    assert classify(twice, declaration) == (None, True)
+    longer = f"{heading}\n\n{declaration} and more."
+    both = f"{longer}\n\n{text.removeprefix(OWN)}"
+    assert classify(both, f"{declaration} and more") == (None, True)
+    assert classify(both, f"{declaration}.") == ((None, True) if counts else ("formal", False))

@@ -301,6 +301,7 @@ CASES = [
     Case("lazy.md", join(f"She writes:\n\n> {WRAPPED}", *OTHER), NO_SIGN),
     Case("lazy-copy.md", join(f"> A quotation ends here, with a full stop.\n{WRAPPED}", *OTHER)),
     Case("forum.txt", join(f"She writes: [quote=Anna]{QUOTED}[/quote] Not here.", *OTHER), NO_SIGN),
+    Case("dialogue.txt", join(f"— {COPIED.replace('. ', f'.{chr(10)}— ')}")),
     Case("aside.txt", join(f"She writes — as I did — of cold. {QUOTED}", *OTHER)),
     Case("no-marks.txt", join(f"She writes that {QUOTED} Not here.", *OTHER), LIKELY),
     # lists of references
@@ -316,6 +317,7 @@ CASES = [
     ),
     Case("review-of-literature.txt", join("2 Literature\n\n" + REVIEW)),
     Case("a-link-at-the-end.txt", join(f"In 1990 ice was cheap. {COPIED} https://example.org/ice")),
+    Case("an-author-and-a-link.txt", join(f"Karlsen, T. (1990). {COPIED} https://example.org/ice")),
     Case("below-contents.txt", join(f"Contents\n\n{COPIED}")),
     Case("numbered-lines.txt", join(re.sub(r"(.{60,70}) ", r"\1 7\n", COPIED))),
     Case("below-declaration.txt", join(f"Declaration\n\n{COPIED}")),

@@ -232,6 +232,12 @@ def test_a_notebook_shows_text_as_text() -> None:
         (PASSAGES[0]._replace(verbatim=0.2), 30, "17 of its 85 words are copied, and 13 others are equal."),
         (PASSAGES[0]._replace(verbatim=0.8), 68, "68 of its 85 words are copied."),
         (PASSAGES[1], 3, "Reworded: 3 of its 85 words are equal. It is part of a quotation and does not count."),
+        (
+            PASSAGES[1]._replace(within="formal"),
+            3,
+            "Reworded: 3 of its 85 words are equal. It is part of a table of contents, a declaration or "
+            "acknowledgements and does not count.",
+        ),
         (PASSAGES[2], 85, f"All 85 words are copied. It is part of a list of references and counts: {QUOTATION_RULE}."),
     ],
 )
