@@ -110,7 +110,7 @@ _NAME = (
 ).format(r"[^\W\d_a-z]")
 _ORGANISATION = rf"(?:(?:[^\W\d_a-z][\w'’&.-]*|of|for|the|and|für|und|der|de|des|du|la|et|&) ){{1,9}}\({_FOUR_DIGITS}"
 _SINGLE_ENTRY = re.compile(
-    rf"(?:{_LABEL})?\s*(?:(?=[\s\S]*\b{_FOUR_DIGITS}[a-z]?\b){_NAME}|{_ORGANISATION})[\s\S]*"
+    rf"(?:{_LABEL}|\d{{1,3}})?\s*(?:(?=[\s\S]*\b{_FOUR_DIGITS}[a-z]?\b){_NAME}|{_ORGANISATION})[\s\S]*"
     r"(?:https?://|www\.|\bdoi\b:?\s?|\bISBN[-\d: ]*\d)[^\s]*[^\n]{0,40}\Z"
 )
 """An entry that needs neither a heading nor others: it begins with its author and ends with its link or number."""
@@ -290,7 +290,7 @@ def find_reference_lists(text: str) -> list[Span]:
                 or _is_entry(line, text[match.end() : match.end() + MAX_WRAPPED_LENGTH], headed and is_open)
             )
         )
-        is_clear = is_entry and (is_note or bool(_CLEAR_ENTRY.match(line)))
+        is_clear = is_entry and (is_note or is_single or bool(_CLEAR_ENTRY.match(line)))
         if opens or (is_entry and not is_open):
             close()
             begin, end, entries, between = match.start(), match.end(), int(is_entry), 0
@@ -324,7 +324,7 @@ def find_contents(text: str) -> list[Span]:
     headed = is_wrapped = False
 
     for match in chain(_LINE.finditer(text), [None]):
-        line = match[0] if match is not None and len(match[0]) <= MAX_WRAPPED_LENGTH else ""
+        line = match[0] if match is not None and len(match[0]) <= MAX_ENTRY_LENGTH else ""
         entry = _CONTENTS_ENTRY.fullmatch(line)
         number = int(entry["page"]) if entry and entry["page"].isdecimal() else 0
         opens = bool(line) and _CONTENTS_NAME.fullmatch(_name_heading(line)) is not None

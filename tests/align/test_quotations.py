@@ -218,7 +218,7 @@ def test_prose_that_cites_below_a_heading_is_no_list(heading: str) -> None:
 
 
 def test_a_table_of_contents_is_in_order_of_pages() -> None:
-    table = "Contents\n\n1 Introduction .... i\n2 A title that takes two\nlines ........ 5\n3 Conclusion\t12"
+    table = f"Contents\n\n1 Introduction {'.' * 120} i\n2 A title that takes two\nlines ........ 5\n3 Conclusion\t12"
     assert find(f"{OWN}\n\n{table}\n\n{OWN}", "formal") == [table]
     assert find(f"{OWN}\n\nSoup .... 9\nFish .... 14\nCake .... 6\n\n{OWN}", "formal") == []
     assert find(f"{OWN}\n\n#define A 1\n#define B 2\n#define C 3\n\n{OWN}", "formal") == []
@@ -245,3 +245,9 @@ def test_a_short_declaration_does_not_count(heading: str, words: int, counts: bo
     both = f"{longer}\n\n{text.removeprefix(OWN)}"
     assert classify(both, f"{declaration} and more") == (None, True)
     assert classify(both, f"{declaration}.") == ((None, True) if counts else ("formal", False))
+
+
+@pytest.mark.parametrize("label", ["", "[3] ", "1 ", "1"])
+def test_the_source_of_a_footnote_may_go_on_in_the_next_line(label: str) -> None:
+    entry = f"{label}Okafor, B. (2011). The gate and the garden. Journal of Urban Plots, 14(2),\n33-51. https://doi.org/10.1/7"
+    assert find(f"{OWN}\n{entry}", "references") == [entry]
