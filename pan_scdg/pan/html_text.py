@@ -83,7 +83,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
     """Return the pieces of text below an element; walked without recursion, since nesting is the page's choice."""
     from lxml import etree
 
-    styles = Styles("\n".join(style.text or "" for style in root.iter("style") if _is_for_screens(style)))
+    styles = Styles(root, "\n".join(style.text or "" for style in root.iter("style") if _is_for_screens(style)))
     pieces: list[str] = []
     places = [_Place(Look(), False, "")]
 
@@ -118,15 +118,17 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
                 warnings.append(NOT_READ)
             places.append(places[-1]._replace(separator=SEPARATORS.get(tag, "")))
             continue
-        declared = styles.find_declarations(element)
+        declared = styles.find_declarations(element, places[-1].look.variables)
         look = places[-1].look.inherit(declared)
-        if element.get("hidden") is not None or (tag == "dialog" and element.get("open") is None):
+        separator = "\n\n" if declared.get("display") in BLOCKS else SEPARATORS.get(tag, "")
+        is_closed = tag == "dialog" and element.get("open") is None
+        is_skipped = declared.get("content-visibility") == "hidden" and (separator or "display" in declared)
+        if element.get("hidden") is not None or is_closed or is_skipped:
             look = look._replace(is_shown=False)
         is_quotation = tag == "blockquote" or any(map(names_quotation, (element.get("class") or "").split()))
         is_quotation = is_quotation or (tag in ("p", "div") and is_indented(declared))
         is_quotation = is_quotation or (_is_set_off(declared) and _is_paragraph(element))
         is_quotation = is_quotation or (tag == "p" and _is_announced_quotation(element, declared, pieces))
-        separator = "\n\n" if declared.get("display") in BLOCKS else SEPARATORS.get(tag, "")
         keeps_lines = places[-1].keeps_lines or tag in ("pre", "textarea")
         places.append(_Place(look, places[-1].is_quoted or is_quotation, separator, keeps_lines))
         line = "\n> " if places[-1].is_quoted else "\n"

@@ -1,20 +1,25 @@
 """Read the styles of a page as far as they decide which of its text a reader sees.
 
-These are the style sheets within the page, selectors by element, class and id, and the attributes of elements.
+These are the style sheets within the page and the attributes of elements, as a browser with a wide window reads them.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import tinycss2
+from cssselect2 import ElementWrapper, Matcher, SelectorError, compile_selector_list
+from tinycss2.color4 import parse_color
+
 Colour = tuple[int, int, int]
-Weight = tuple[int, int, int]
-"""Numbers of ids, classes and elements in a selector."""
+Layer = tuple[dict[str, str], dict[str, str]]
+"""The declarations of a rule that matter here, and those of them that are important."""
 MAX_TINY_SIZE = 2.0
 """Largest size of letters that no reader sees, in points."""
-MAX_COLOUR_DISTANCE = 10
-"""Largest difference of red, green or blue between a background and letters that no reader sees."""
+MAX_COLOUR_DISTANCE = 15
+"""Largest difference of red, green or blue between a background and letters that no reader sees; ivory on white."""
 MIN_OFFSET = 300.0
 """Distance in points at which text lies outside of the page."""
 MIN_INDENT = 14.0
@@ -24,29 +29,30 @@ MIN_BAR = 1.5
 QUOTATION_STYLES = {"quote", "intensequote", "blocktext", "blockquote", "blockquotation", "quotation", "quotations"}
 """Names of the styles of word processors for block quotations, in lower case and without spaces."""
 MAX_OPACITY = 0.05
-MAX_STEPS = 1_000_000
-"""Comparisons of selectors with elements."""
+MAX_STEPS = 3_000_000
+"""Steps, of about a microsecond each, in which styles are read and their selectors compared with elements."""
+MAX_VALUE, MAX_REFERENCES = 200, 8
+"""Longest value that may refer to others, and how often it may."""
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
-_COLOURS: Mapping[str, Colour] = {
-    "white": WHITE,
-    "black": BLACK,
-    "snow": (255, 250, 250),
-    "whitesmoke": (245, 245, 245),
-}
+WINDOW = (960.0, 540.0)
+"""Width and height in points of the window that a page is read in."""
 _UNITS = {"pt": 1.0, "px": 0.75, "in": 72.0, "cm": 72 / 2.54, "mm": 7.2 / 2.54, "pc": 12.0, "rem": 12.0}
+_UNITS |= {"vw": WINDOW[0] / 100, "vh": WINDOW[1] / 100}
 _LENGTH = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))([a-z]+|%)?(?:[\s/]|$)")
 _MOVED = re.compile(r"translate(?:x|y|3d)?\((?:[^()]*,)?\s*(-[\w.]+)")
-_RGB = re.compile(r"rgba?\(\s*(\d+)[\s,]+(\d+)[\s,]+(\d+)(.*)\)")
-_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
-_SCREEN = re.compile(r"@(?:media\s+(?:all|screen)|layer\b.*|supports\b.*)")
-_PART = re.compile(r"([.#]?)([\w-]+)|\*")
-_COMPOUND = re.compile(r"(?:[\w-]+|\*)?(?:[.#][\w-]+)*")
+_FILTER = re.compile(r"opacity\(([^()]*)\)")
+_VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,([^()]*))?\)")
+_LOOKS_AROUND = re.compile(r"-of-type|\bof\b")
+"""In selectors that compare an element with others in a way that cannot be counted."""
+_DATA = re.compile(r"data:[^\"')]*")
+_INHERITED = ("", "inherit", "initial", "unset", "none", "auto")
 _PROPERTIES = """
-background background-color clip clip-path color display font font-size font-style height left margin margin-left
-margin-right max-height max-width opacity overflow position right text-indent top transform visibility width
-border-inline-start border-left margin-inline margin-inline-end margin-inline-start padding padding-inline
-padding-inline-end padding-inline-start padding-left padding-right
+-webkit-background-clip -webkit-text-fill-color background background-clip background-color border-inline-start
+border-left bottom clip clip-path color content-visibility display filter font font-size font-style height left margin
+margin-inline margin-inline-end margin-inline-start margin-left margin-right max-height max-width opacity overflow
+padding padding-inline padding-inline-end padding-inline-start padding-left padding-right position right text-indent top
+transform visibility width zoom
 """
 PROPERTIES = frozenset(_PROPERTIES.split())
 
@@ -63,6 +69,7 @@ class Look(NamedTuple):
     colour: Colour | None = BLACK
     background: Colour | None = WHITE
     """None, as for the colour: unknown, such as that of a picture."""
+    variables: Mapping[str, str] = MappingProxyType({})
 
     @property
     def hides(self) -> bool:
@@ -76,20 +83,29 @@ class Look(NamedTuple):
 
     def inherit(self, declared: Mapping[str, str]) -> "Look":
         """Return the look of an element within this one."""
-        size = declared.get("font-size") or next(iter(re.findall(r"\S*\d\S*", declared.get("font", ""))), "")
+        if not declared:
+            return self
+        numbers = (part for part in declared.get("font", "").split() if re.search(r"\d", part))
+        size = declared.get("font-size") or next(numbers, "")
         visibility = declared.get("visibility", "visible" if self.is_visible else "hidden")
-        colour = self.colour if "color" not in declared else parse_colour(declared["color"], self.colour)
-        background = declared.get("background-color") or declared.get("background", "transparent")
-        opacity = _LENGTH.match(declared.get("opacity", "1"))
+        background = declared.get("background-color") or declared.get("background", "")
+        below = parse_colour(background, self.background)
+        clip = declared.get("background-clip") or declared.get("-webkit-background-clip")
+        value = declared.get("-webkit-text-fill-color") or declared.get("color", "")
+        colour = None if clip == "text" else self.colour if value in _INHERITED else parse_colour(value, below)
+        opacities = [declared.get("opacity", ""), *_FILTER.findall(declared.get("filter", ""))]
+        variables = {name: value for name, value in declared.items() if name.startswith("--")}
         return Look(
             self.is_shown and declared.get("display") != "none" and not is_moved_away(declared),
             visibility not in ("hidden", "collapse"),
             self.is_opaque
-            and not _is_transparent(declared.get("color", ""))
-            and (opacity is None or float(opacity[1]) * (0.01 if opacity[2] else 1) > MAX_OPACITY),
-            measure(size, self.size, self.size),
+            and (clip == "text" or not _is_transparent(value))
+            and all(_read_share(opacity) > MAX_OPACITY for opacity in opacities),
+            # of 0 a browser makes 1
+            measure(size, self.size, self.size) * (_read_share(declared.get("zoom", "")) or 1),
             colour,
-            parse_colour(background, self.background),
+            below,
+            {**self.variables, **variables} if variables else self.variables,
         )
 
 
@@ -100,25 +116,46 @@ def are_alike(colour: Colour | None, background: Colour | None) -> bool:
     return max(abs(a - b) for a, b in zip(colour, background, strict=True)) <= MAX_COLOUR_DISTANCE
 
 
-def parse_colour(value: str, inherited: Colour | None) -> Colour | None:
-    """Return red, green and blue of a colour, None for one that is not known, such as a picture."""
-    if value in ("", "inherit", "initial", "unset", "none", "auto") or _is_transparent(value):
-        return inherited
-    if numbers := _RGB.fullmatch(value):
-        red, green, blue = (min(255, int(number[:3])) for number in numbers.groups()[:3])
-        return red, green, blue
-    digits = value.removeprefix("#") if re.fullmatch("#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})", value) else ""
-    if len(digits) in (3, 4):
-        digits = "".join(2 * digit for digit in digits)
-    return (int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:6], 16)) if digits else _COLOURS.get(value)
+def parse_colour(value: str, below: Colour | None) -> Colour | None:
+    """Return red, green and blue of a colour above another one, None for one that is not known, such as a picture."""
+    if value in _INHERITED:
+        return below
+    colour = _read_colour(value)
+    if colour is None or (colour.alpha < 1 and below is None):
+        return None
+    if colour.space in ("srgb", "hsl", "hwb"):
+        shares = colour.to("srgb").coordinates
+    else:  # of the others, which screens show differently, only white and black are alike everywhere
+        lightness = colour.coordinates[:1] if colour.space.endswith(("lab", "lch")) else colour.coordinates
+        shares = [(share or 0) / (100 if colour.space in ("lab", "lch") else 1) for share in lightness]
+        if not (min(shares) > 0.98 or max(shares) < 0.02):
+            return None
+        shares = shares[:1] * 3
+    channels = (255 * min(1.0, max(0.0, share)) for share in shares)
+    red, green, blue = (
+        round(channel * colour.alpha + other * (1 - colour.alpha))
+        for channel, other in zip(channels, below or BLACK, strict=True)
+    )
+    return red, green, blue
+
+
+def _read_colour(value: str) -> Any:
+    try:
+        colour = parse_color(value)
+    except ValueError:  # such as one without numbers
+        return None
+    return None if isinstance(colour, str) else colour
 
 
 def _is_transparent(value: str) -> bool:
-    match = _RGB.fullmatch(value)
-    alpha = _LENGTH.search(match[4]) if match else None
-    if value.startswith("#") and len(value) in (5, 9):
-        return value.endswith("0" * (len(value) // 4))
-    return value == "transparent" or (alpha is not None and float(alpha[1]) <= MAX_OPACITY)
+    colour = _read_colour(value)
+    return colour is not None and colour.alpha <= MAX_OPACITY
+
+
+def _read_share(value: str) -> float:
+    """Return a number or a percentage as a share, else 1."""
+    match = _LENGTH.match(value.strip())
+    return 1.0 if match is None else float(match[1]) * (0.01 if match[2] else 1)
 
 
 def measure(value: str, unit: float, otherwise: float) -> float:
@@ -166,10 +203,14 @@ def names_quotation(style: str) -> bool:
 
 def is_moved_away(declared: Mapping[str, str]) -> bool:
     """Return True for an element that lies outside of the page or has no room."""
-    places = [declared.get(name, "") for name in ("left", "right", "top", "text-indent", "margin-left")]
+    position = declared.get("position", "static")
+    ends = [declared.get(name, "") if position != "static" else "" for name in ("left", "top", "right", "bottom")]
+    places = [*ends, *(declared.get(name, "") for name in ("text-indent", "margin-left"))]
     sizes = (declared.get(name, "") for name in ("width", "height", "max-width", "max-height"))
     return (
         any(measure(place, 12, 0) <= -MIN_OFFSET for place in places)
+        # what is fixed cannot be scrolled to
+        or (position == "fixed" and any(measure(e, 12, 0) >= side for e, side in zip(ends, 2 * WINDOW, strict=True)))
         or (declared.get("overflow") == "hidden" and any(0 <= measure(size, 12, 9) <= 1 for size in sizes))
         or bool(re.match(r"rect\((?:[01](?:px)?[\s,]*){4}\)", declared.get("clip", "")))
         or declared.get("clip-path", "").startswith(("inset(50%", "inset(100%", "circle(0"))
@@ -179,94 +220,147 @@ def is_moved_away(declared: Mapping[str, str]) -> bool:
 
 
 class Styles:
-    """The rules of a page.
+    """The declarations about the elements of a page.
 
     Args:
+        root: the outermost element.
         sheets: the content of its ``style`` elements.
+
+    Raises:
+        ValueError: it takes too many steps.
     """
 
-    def __init__(self, sheets: str = "") -> None:
-        self._rules: defaultdict[str, list[tuple[Weight, int, list[str], Mapping[str, str]]]] = defaultdict(list)
-        self._steps = 0
-        for number, (selectors, body) in enumerate(_list_blocks(_COMMENT.sub("", sheets))):
-            declared = parse_declarations(body)
-            for selector in selectors.split(",") if declared else ():
-                compounds = selector.replace(">", " ").split()[::-1]
-                if compounds and all(map(_COMPOUND.fullmatch, compounds)):
-                    key = "".join(_PART.findall(compounds[0])[-1]) or "*"
-                    self._rules[key].append((_weigh(compounds), number, compounds, declared))
+    def __init__(self, root: Any, sheets: str = "") -> None:
+        class Element(ElementWrapper):  # type: ignore[misc]
+            ancestors = property(lambda element: self._follow(element, "parent"))
+            previous_siblings = property(lambda element: self._follow(element, "previous"))
 
-    def find_declarations(self, element: Any) -> dict[str, str]:
-        """Return what is declared about an element.
+            def iter_children(element) -> Iterator[Any]:  # noqa: N805 - self is the styles
+                for child in super().iter_children():
+                    self._take(8 * self._weight)
+                    yield child
+
+        self._steps, self._weight = 0, 1
+        self._attributes: dict[str, Layer] = {}
+        self._layers: dict[Any, list[Layer]] = {}
+        if sheets:
+            matcher = self._read_sheets(_DATA.sub("", sheets), sum(1 for _ in root.iter()))
+            try:
+                for element in Element.from_html_root(root).iter_subtree():
+                    if layers := [layer for *_, layer in matcher.match(element)]:
+                        self._layers[element.etree_element] = layers
+            except RecursionError as e:
+                raise ValueError("elements are nested too deep") from e
+
+    def _take(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MAX_STEPS:
+            raise ValueError("its styles are too many")
+
+    def _follow(self, element: Any, name: str) -> Iterator[Any]:
+        """Yield the elements that one after another are named by an attribute, for a step each."""
+        while (element := getattr(element, name)) is not None:
+            self._take(self._weight)
+            yield element
+
+    def _read_sheets(self, sheets: str, elements: int) -> Matcher:
+        matcher = Matcher()
+        self._take(2 * len(sheets))
+        for rule in _list_rules(tinycss2.parse_stylesheet(sheets, skip_comments=True, skip_whitespace=True)):
+            layer = _read_layer(rule.content)
+            for is_comma, tokens in groupby(rule.prelude, lambda token: token == ",") if any(layer) else ():
+                if not is_comma and (selector := self._compile(list(tokens), elements)) is not None:
+                    matcher.add_selector(selector, layer)
+        return matcher
+
+    def _compile(self, tokens: list[Any], elements: int) -> Any:
+        """Return a selector, None for one that is not valid, not known, or of no element; a browser passes over it."""
+        try:
+            text = _write(tokens)
+            self._take(20 + 2 * len(text))
+            (selector,) = compile_selector_list(tokens)
+        except (SelectorError, NotImplementedError):
+            return None
+        except (RecursionError, MemoryError, SyntaxError) as e:  # of the expression that is made of it
+            raise ValueError("its styles are nested too deep") from e
+        test, weight = selector.test, (1 + len(text) // 32) * (1 + elements // 16 if _LOOKS_AROUND.search(text) else 1)
+
+        def test_in_steps(element: Any) -> bool:
+            self._weight = weight
+            self._take(weight)
+            result, self._weight = bool(test(element)), 1
+            return result
+
+        selector.test = test_in_steps
+        return selector if selector.pseudo_element is None else None
+
+    def find_declarations(self, element: Any, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return what is declared about an element, in lower case.
+
+        Args:
+            element: the element.
+            variables: those of the element around it.
 
         Raises:
-            ValueError: it takes too many comparisons.
+            ValueError: it takes too many steps.
         """
-        rows: list[tuple[bool, Weight, int, str, str]] = []
-        if self._rules:
-            classes = (element.get("class") or "").split()
-            for key in {"*", element.tag, f"#{element.get('id')}", *(f".{name}" for name in classes)}:
-                for weight, number, compounds, declared in self._rules.get(key, ()):
-                    self._steps += 1
-                    if self._steps > MAX_STEPS:
-                        raise ValueError("its styles are too many")
-                    if self._matches(element, compounds):
-                        rows += _rank(declared, weight, number)
-        rows += _rank(parse_declarations(element.get("style") or ""), (1 << 20, 0, 0), 0)
+        style = element.get("style") or ""
+        if style not in self._attributes:
+            self._take(20 + 2 * len(style))
+            self._attributes[style] = _read_layer(style)
+        layers = [*self._layers.get(element, ()), self._attributes[style]]
         attributes = {"color": element.get("color"), "background-color": element.get("bgcolor")}
         declared = {name: value.lower() for name, value in attributes.items() if value}
-        return declared | {name: value for *_, name, value in sorted(rows)}
+        for is_important in (False, True):
+            for layer in layers:
+                declared |= layer[is_important]
+        if any(name.startswith("--") for name in declared):
+            self._take(len(variables) // 16)
+        return {name: self._fill(value, declared, variables) for name, value in declared.items()}
 
-    def _matches(self, element: Any, compounds: list[str]) -> bool:
-        """Return True if an element has the first compound, and elements around it the others in this order."""
-        if not _fits(element, compounds[0]):
-            return False
-        for compound in compounds[1:]:
-            element = element.getparent()
-            while element is not None and not _fits(element, compound):
-                element, self._steps = element.getparent(), self._steps + 1
-            if element is None:
-                return False
-        return True
+    def _fill(self, value: str, *variables: Mapping[str, str]) -> str:
+        """Return a value with those of the variables that it refers to."""
+
+        def find(match: re.Match[str]) -> str:
+            found = next((own[match[1]] for own in variables if match[1] in own), match[2] or "")
+            return found if len(found) <= MAX_VALUE else ""
+
+        for _ in range(MAX_REFERENCES):
+            if "var(" not in value or len(value) > MAX_VALUE:
+                break
+            self._take(len(value) // 4)
+            value = _VARIABLE.sub(find, value).strip()
+        return value
 
 
 def parse_declarations(style: str) -> dict[str, str]:
     """Return the declarations of a style that matter here, in lower case; of one property an important one wins."""
-    pairs = (part.split(":", 1) for part in _COMMENT.sub("", style).lower().split(";") if ":" in part)
-    ordered = sorted(pairs, key=lambda pair: pair[1].rstrip().endswith("important"))
-    return {name.strip(): value.strip() for name, value in ordered if name.strip() in PROPERTIES}
+    usual, important = _read_layer(style)
+    return usual | important
 
 
-def _rank(declared: Mapping[str, str], weight: Weight, number: int) -> Iterator[tuple[bool, Weight, int, str, str]]:
-    for name, value in declared.items():
-        plain = re.sub(r"\s*!\s*important$", "", value)
-        yield plain != value, weight, number, name, plain
+def _write(tokens: Iterable[Any]) -> str:
+    try:
+        return str(tinycss2.serialize(tokens)).strip()
+    except RecursionError as e:
+        raise ValueError("its styles are nested too deep") from e
 
 
-def _list_blocks(sheets: str) -> Iterator[tuple[str, str]]:
-    """Yield selectors and declarations of each rule for every screen."""
-    heads: list[str] = []
-    parts = re.split(r"([{}])", sheets)
-    for text, brace in zip(parts[::2], parts[1::2]):
-        if brace == "{":
-            heads.append(text.rpartition(";")[2].strip())
-        elif heads:
-            selectors = heads.pop()
-            if not selectors.startswith("@") and len(heads) < 4 and all(map(_SCREEN.fullmatch, heads)):
-                yield selectors, text
+def _read_layer(content: Any) -> Layer:
+    layer: Layer = ({}, {})
+    for node in tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True):
+        if node.type == "declaration" and (node.lower_name in PROPERTIES or node.name.startswith("--")):
+            layer[node.important][node.lower_name] = _write(node.value).lower()
+    return layer
 
 
-def _weigh(compounds: list[str]) -> Weight:
-    marks = [match[1] for compound in compounds for match in _PART.finditer(compound) if match[2]]
-    return marks.count("#"), marks.count("."), marks.count("")
-
-
-def _fits(element: Any, compound: str) -> bool:
-    for mark, name in _PART.findall(compound):
-        if mark == ".":
-            fits = name in (element.get("class") or "").split()
-        else:
-            fits = not name or (element.get("id") == name if mark else element.tag == name.lower())
-        if not fits:
-            return False
-    return True
+def _list_rules(nodes: Iterable[Any], depth: int = 0) -> Iterator[Any]:
+    """Yield the rules for every screen."""
+    for node in nodes:
+        if node.type == "qualified-rule":
+            yield node
+        elif node.type == "at-rule" and node.content is not None and depth < 4:
+            name, condition = node.lower_at_keyword, _write(node.prelude).lower()
+            if name in ("layer", "supports") or (name == "media" and condition in ("all", "screen")):
+                inner = tinycss2.parse_rule_list(node.content, skip_comments=True, skip_whitespace=True)
+                yield from _list_rules(inner, depth + 1)

@@ -63,7 +63,8 @@ QRELS = "q0 0 d/0 1\nq0 0 d/1 2\nq1 0 d/2 1\n"
 RUN = "q0 Q0 d/0 1 3.5 x\nq0 Q0 d/1 2 1.5 x\nq1 Q0 d/2 1 2.0 x\n"
 HTML = "<html><head><title>A</title></head><body><h1>B</h1><p>Some <b>words</b> &amp; more.</p></body></html>\n"
 HTML_STYLES = (
-    "<style>p > .a { color: #fff } @media screen { #b { font-size: 0.1em } }</style>"
+    "<style>:root { --a: rgb(9% 9% 9% / 1) } p > .a { color: #fff } @media screen { #b { font-size: 0.1em } }"
+    "p:not([id=c]):nth-child(2n + 1) ~ i, b:has(u) { color: var(--a, hsl(0 0% 1%)); filter: opacity(0) }</style>"
     '<p>One <i class="a">two</i> <b id="b" style="left: -999px">three</b><blockquote>four</blockquote></p>\n'
 )
 DOCX = (

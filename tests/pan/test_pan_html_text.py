@@ -1,5 +1,7 @@
 """The text of an HTML page."""
 
+import time
+
 import pytest
 
 from pan_scdg.pan.html_text import GAP, HIDDEN, NOT_READ, close_gaps, extract_html
@@ -46,7 +48,9 @@ def test_what_is_nested_too_deep_is_an_error_and_not_cut_off() -> None:
 SHEET = """<style>/* .a { display: none } */ @media print { .p { display: none } } @media screen { .m { opacity: 0 } }
 .a, p > .b { color: #fff } #c { visibility: hidden } div span.d { font: 0/0 serif } .dark { background: #102030 }
 .e { display: none !important } .off { position: absolute; left: -9999px } .tab { display: none } .tab.on { display:
-block } li:hover { display: none }</style>"""
+block } li:hover { display: none } :root { --w: #fefefe; --v: var(--w) } .v { color: var(--v) } [data-k], [data-l=m]
+{ display: none } span.not:not(.a) { opacity: 0 } em + span { display: none } .n span:nth-child(2) { display: none }
+@media (prefers-color-scheme: dark) { .night { display: none } } .c::before, .c:unknown { display: none }</style>"""
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,70 @@ def test_what_no_reader_sees_is_left_out_with_a_warning(attributes: str) -> None
 def test_what_a_reader_sees_is_kept(shown: str) -> None:
     warnings: list[str] = []
     assert (extract_html(SHEET + shown, warnings), warnings) == ("text", [])
+
+
+MORE = """<style>:root { --w: #fefefe; --v: var(--w) } .v { color: var(--v) } [data-k], [data-l=m] { display: none }
+span.not:not(.a) { opacity: 0 } em + span, .n > span:nth-child(2) { display: none } div:has(u) span { display: none }
+.o span:last-of-type, .f > :first-child, u:is(.q, .r) { display: none } .s:nth-of-type(1) { visibility: hidden }
+@media (prefers-color-scheme: dark) { .night { display: none } } .c::before, .c:unknown { display: none }
+@supports (display: grid) { .g { display: none } } .out { color: red; .in { display: none } }</style>"""
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        *(f"<span style='color:{colour}'>secret</span>" for colour in ("hsl(0,0%,100%)", "ivory", "oklch(1 0 0)")),
+        *(f"<span style='color:{colour}'>secret</span>" for colour in ("rgb(100%,100%,100%)", "rgb(255 255 255/60%)")),
+        *(
+            f"<span style='color:{colour}'>secret</span>"
+            for colour in ("var(--w)", "var(--no, white)", "hwb(0 99% 0%)")
+        ),
+        *("<span style='c\\6flor:white'>secret</span>", "<span style='-webkit-text-fill-color:white'>secret</span>"),
+        *("<span style='filter:blur(2px) opacity(0)'>secret</span>", "<span style='zoom:0.01'>secret</span>"),
+        "<span style='content-visibility:hidden;display:inline-block'>secret</span>",
+        *("<span style='position:fixed;top:200vh'>secret</span>", "<span class=v>secret</span>"),
+        *("<span style='position:absolute;left:-100vw'>secret</span>", "<span data-k>secret</span>"),
+        *("<span data-l=m>secret</span>", "<span class=not>secret</span>", "<em></em><span>secret</span>"),
+        *("<b class=n><i></i><span>secret</span></b>", "<b class=o><span></span><span>secret</span></b>"),
+        *(
+            "<b class=f><b>secret</b></b>",
+            "<u class=r>secret</u>",
+            "<span class=s>secret</span>",
+            "<u></u><span>secret</span>",
+        ),
+        "<span class=g>secret</span>",
+    ],
+)
+def test_colours_variables_and_selectors_that_hide(secret: str) -> None:
+    warnings: list[str] = []
+    assert extract_html(f"{MORE}<div><p>One {secret}two</p></div>", warnings) == "One two"
+    assert warnings == [HIDDEN]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *(
+            "<body style='background:#111; color:#eee'>text",
+            "<p class=night>text",
+            "<p class=c>text",
+            "<p class=in>text",
+        ),
+        "<body style='background:#000; color:#fff'><div style='background:rgba(255,255,255,.1)'>text",
+        "<table><tr style='background-color:hsl(220 60% 20%)'><th style='color:ivory'>text</table>",
+        "<h1 style='background:linear-gradient(red,blue); -webkit-background-clip:text; color:transparent'>text</h1>",
+        *("<p style='zoom:0'>text", "<p style='zoom:1.5'>text", "<p style='top:200vh; left:-999px; right:-999px'>text"),
+        *("<p style='position:absolute; top:5000px'>text", "<p style='position:fixed; top:0'>text"),
+        *("<p style='filter:grayscale(1) opacity(90%)'>text", "<p style='content-visibility:auto'>text"),
+        *("<i style='content-visibility:hidden'>text</i>", "<p style='color:white; background:var(--d, #222)'>text"),
+        *("<p style='color:var(--nothing)'>text", "<p style='color:yellow'>text", "<p style='color:rgb()'>text"),
+        "<div style='--bg:#000'><p style='background:var(--bg); color:white'>text",
+        "<p style='color:rgb(0 0 0 / 87%); --a:var(--b); --b:var(--a)'>text",
+    ],
+)
+def test_dark_pages_and_what_browsers_do_not_apply(shown: str) -> None:
+    warnings: list[str] = []
+    assert (extract_html(MORE + shown, warnings), warnings) == ("text", [])
 
 
 WHITE = "<b style='color:white'>x</b>"
@@ -152,3 +220,32 @@ def test_styles_that_take_too_long_are_an_error() -> None:
 )
 def test_gaps_are_spaces_unless_they_are_between_letters(seen: str, read: str) -> None:
     assert close_gaps(seen.replace("|", GAP)) == read
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        *("<style>" + "a{top:0}" * 1_000_000, "<style>" + "a," * 150_000 + "a{top:0}"),
+        "<style>u " + "b " * 6 + "i{top:0}</style>" + "<b>" * 150 + "<i>x",
+        "<style>b ~ u ~ b{top:0}</style>" + "<b>x</b>" * 9000,
+        "<style>b:nth-of-type(2){top:0}</style>" + "<b>x</b>" * 50_000,
+        "<style>b:has(~ i){top:0}</style>" + "<b>x</b>" * 9000,
+        "<style>:is(" + "i," * 20_000 + "u){top:0}</style>" + "<b>x</b>" * 9000,
+        "<style>" + ".a" * 500_000 + "{top:0}",
+        *("<style>b{top:" + "(" * 50_000, "<style>" + "b>" * 9000 + "b{top:0}"),
+        "<style>" + ":not(" * 9000 + "b" + ")" * 9000 + "{top:0}",
+        "".join(f"<b style=top:{i}>x</b>" for i in range(100_000)),
+        "<style>:root{" + "".join(f"--a{i}:1;" for i in range(9000)) + "}</style>" + "<b style=--a:2>x</b>" * 9000,
+    ],
+    ids=range(13),
+)
+def test_hostile_styles_are_an_error_in_time(page: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(ValueError, match="its styles are"):
+        extract_html(page)
+    assert time.process_time() - begin < 10
+
+
+def test_variables_that_multiply_are_not_expanded() -> None:
+    laughs = "".join(f"--a{i + 1}:{f'var(--a{i})' * 10};" for i in range(30))
+    assert extract_html(f"<style>:root {{ {laughs} --a0: x }} b {{ color: var(--a30) }}</style><b>text") == "text"
