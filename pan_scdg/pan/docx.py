@@ -17,6 +17,7 @@ from pan_scdg.pan.styles import (
     BLACK,
     MAX_TINY_SIZE,
     MIN_INDENT,
+    MIN_LETTER_WIDTH,
     MIN_OFFSET,
     WHITE,
     Colour,
@@ -44,8 +45,8 @@ QUOTATION, INDENTED = "scdg-quotation", "scdg-indented"
 SIDES = (("left", "start"), ("right", "end"))
 TWIPS, EMU = 20, 12700
 """Units of a point."""
-MIN_LETTER_WIDTH = 10
-"""Least width of letters that a reader sees, in percent."""
+HIGHLIGHTS = {"green": "lime", "darkgreen": "green", "darkyellow": "olive", "darkgray": "gray", "lightgray": "silver"}
+"""Names of the colours of highlights that have another name in CSS, or one that is of another colour there."""
 
 
 def convert_docx(path: Path) -> tuple[str, list[str]]:
@@ -218,6 +219,8 @@ def _find_replacement(run: Any, formats: Formats) -> str | None:
         return ""
     if width.rstrip("%").isdecimal() and int(width.rstrip("%")) < MIN_LETTER_WIDTH:
         return ""
+    if abs(_read_number(_get_value(_find(found, "position")))) >= 2 * MIN_OFFSET:
+        return ""
     is_clear = any(_name(e) == "textFill" and _is_clear(e) for each in found for e in each)
     return GAP if is_clear or are_alike(_read_colour(found), _find_background(run, found, formats)) else None
 
@@ -302,7 +305,7 @@ def _find_background(run: Any, found: list[Any], formats: Formats) -> Colour | N
     """Return the colour behind a run; None: not known, such as that of a text box."""
     highlight = _get_value(_find(found, "highlight"))
     if highlight not in ("", "none"):
-        return parse_colour(highlight.lower(), None)
+        return parse_colour(HIGHLIGHTS.get(highlight.lower(), highlight.lower()), None)
     if (fill := _read_fill(found)) is not None:
         return fill
     for element in run.iterancestors():

@@ -7,7 +7,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from pan_scdg.pan.html_text import MARGIN_NOT_READ, MIN_MARGIN_WORDS, NOT_READ, extract_tree
-from pan_scdg.pan.styles import MIN_OFFSET, measure, names_quotation
+from pan_scdg.pan.styles import MIN_LETTER_WIDTH, MIN_OFFSET, measure, names_quotation
 from pan_scdg.pan.untrusted import parse_xml_bytes
 
 _NAMES = ("text", "table", "drawing", "office", "style", "form", "svg-compatible")
@@ -27,8 +27,9 @@ LEFT_OUT = (
 )
 """Deleted text, comments and names: no part of the text."""
 _PROPERTIES = "background-color color display fill fill-color font-size font-style margin-left margin-right opacity"
+_PROPERTIES += " text-position text-scale"
 PROPERTIES = frozenset(_PROPERTIES.split())
-"""Attributes of formats that decide what a reader sees; CSS has the same names and values, but for ``fill``."""
+"""Attributes of formats that decide what a reader sees; CSS has the same names and values for all but three."""
 
 
 def convert_odt(path: Path) -> tuple[str, list[str]]:
@@ -89,6 +90,9 @@ class Formats:
                 if own.get("use-window-font-color") == "true":  # LibreOffice writes an opacity of 0 % beside it
                     own |= {"color": "unknown", "opacity": "100%"}
                 declared = {key: value for key, value in own.items() if key in PROPERTIES} | declared
+        shares = [declared.pop("text-scale", ""), *declared.pop("text-position", "").split()[1:]]
+        if any(measure(share, 100, 100) < MIN_LETTER_WIDTH for share in shares):
+            declared["font-size"] = "0"
         colour, fill = declared.pop("fill-color", ""), declared.pop("fill", "none")
         if fill != "none":
             declared["background-color"] = colour if fill == "solid" else "unknown"

@@ -18,6 +18,8 @@ Layer = tuple[dict[str, str], dict[str, str]]
 """The declarations of a rule that matter here, and those of them that are important."""
 MAX_TINY_SIZE = 2.0
 """Largest size of letters that no reader sees, in points."""
+MIN_LETTER_WIDTH = 10
+"""Least width of letters that a reader sees, in percent."""
 MAX_COLOUR_DISTANCE = 15
 """Largest difference of red, green or blue between a background and letters that no reader sees; ivory on white."""
 MIN_OFFSET = 300.0

@@ -177,6 +177,21 @@ INNER, LINE = "<w:txbxContent>{}</w:txbxContent>", f"<w:p>{SEEN}</w:p>"
          "y", True),
         (f"<w:p>{SEEN.format('y')}{RUN.format('<w:color w:val=' + repr('202020') + '/>' + DARK, 'x')}</w:p>",
          "y", True),
+        *(
+            (f"<w:p>{SEEN.format('re')}{RUN.format(formats, 'q')}{SEEN.format('ad')}</w:p>", "read", True)
+            for formats in (
+                "<w:color w:val='FFFF00'/><w:highlight w:val='yellow'/>", "<w:position w:val='-3000'/>",
+                "<w:color w:val='00FF00'/><w:highlight w:val='green'/>",
+                "<w:color w:val='FFC000'/><w:shd w:val='clear' w:fill='FFC000'/>",
+            )
+        ),
+        *(
+            (f"<w:p>{RUN.format(formats, 'seen')}</w:p>", "seen", False)
+            for formats in (
+                "<w:color w:val='008000'/><w:highlight w:val='green'/>",
+                "<w:highlight w:val='yellow'/><w:position w:val='-6'/>",
+            )
+        ),
         (f"<w:p><w:bdo>{SEEN.format('one')}</w:bdo><w:fldSimple>{SEEN.format(' two')}</w:fldSimple></w:p>",
          "one two", False),
         (f"<w:p><w:dir><w:bdo>{SEEN.format('one')}</w:bdo>{SEEN.format(' two')}</w:dir></w:p>", "one two", False),
@@ -241,6 +256,11 @@ ODF_STYLES = "".join(
             ("AO", "text", "O", "fo:color='#000000' style:opacity='100%'"),
         ),
         ("G", "graphic", "", "draw:fill='solid' draw:fill-color='#000080'"),
+        *(("SC", "text", "", "style:text-scale='1%'"), ("SU", "text", "", "style:text-position='super 58%'")),
+        *(
+            ("SP", "text", "", "style:text-position='-100% 1%'"),
+            ("YY", "text", "", "fo:color='#ff0' fo:background-color='yellow'"),
+        ),
         ("M", "paragraph", "", "fo:margin-left='1cm' fo:margin-right='1cm'"),
     )
 )
@@ -267,6 +287,8 @@ def frame(content: str, attributes: str = "") -> str:
         (paragraph("two" + span("W", "x") + "words"), "two words", True),
         (paragraph("re" + span("T", "x") + "ad"), "read", True),
         (paragraph("re" + span("N", "x") + "ad"), "read", True),
+        (paragraph("re" + span("SC", "x") + span("SP", "y") + span("YY", "z") + "ad"), "read", True),
+        (paragraph("re" + span("SU", "ad")), "read", False),
         (paragraph("no", "PW") + paragraph("seen", "PD"), "seen", True),
         (paragraph(span("A", "seen") + span("AO", " all")), "seen all", False),
         (paragraph("two" + span("O", "x") + "words"), "two words", True),
