@@ -45,6 +45,8 @@ _MIXED = regex.compile(
 )
 _VOWEL_POINTS = regex.compile(r"[\u0640\u0591-\u05c7\u064b-\u065f\u0670]+")
 """Of Hebrew and Arabic, which a writer may leave out, and the stroke that makes Arabic words longer."""
+_BELOW = regex.compile(r"[\u0321-\u0333]")
+"""Marks below a letter, by which an eta is an n."""
 _SMALL_CAPITAL = regex.compile(r"LATIN LETTER SMALL CAPITAL ([A-Z])")
 
 
@@ -56,9 +58,11 @@ class _LatinLetters(dict[int, str]):
         if code > 127 and letter.isalpha():
             from confusable_homoglyphs.confusables import confusables_data
 
-            alike = (entry["c"] for entry in confusables_data.get(letter, ()))
+            entries = (entry["c"] for entry in confusables_data.get(letter, ()))
+            alike = [letter, *entries] if _LATIN.match(letter) else [_BELOW.sub("", entry) for entry in entries]
             latin = next((other for other in alike if len(other) == 1 and other.isascii() and other.isalpha()), letter)
-            if capital := _SMALL_CAPITAL.fullmatch(unicodedata.name(letter, "")):
+            names = (unicodedata.name(other, "") for other in alike if len(other) == 1)
+            if capital := next(filter(None, map(_SMALL_CAPITAL.fullmatch, names)), None):
                 latin = capital[1].lower()
         self[code] = latin
         return latin

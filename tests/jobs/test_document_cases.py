@@ -244,6 +244,7 @@ CASES = [
     Case("script-letters.txt", join(replace("agi", "ɑɡı", COPIED)), is_copied=True),
     Case("cyrillic.txt", join(replace("aeopcyx", "аеорсух", REWORDED))),
     Case("greek.txt", join(replace("ov", "ον", COPIED)), is_copied=True),
+    Case("greek-that-is-reworded.txt", join(replace("ntu", "ητυ", REWORDED))),
     Case("fullwidth.txt", join(replace(ALPHABET, "".join(chr(ord(c) + 0xFEE0) for c in ALPHABET), REWORDED))),
     Case("mathematical.txt", join(replace(ALPHABET, "".join(chr(0x1D41A + i) for i in range(26)), REWORDED))),
     Case("invisible.txt", join(hide_in_words(COPIED, "\u034f\u200e")), is_copied=True),
