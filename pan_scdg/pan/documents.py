@@ -5,6 +5,7 @@ hostile, so that a process of its own converts them: it may use a minute of a pr
 object, the text with warnings or an error.
 """
 
+import html
 import json
 import re
 import resource
@@ -21,7 +22,8 @@ from pan_scdg.pan.odt import convert_odt
 from pan_scdg.pan.pdf import PASSWORD, convert_pdf
 from pan_scdg.pan.untrusted import OLE, open_regular, read_any_encoding
 
-PLAIN = (".txt", ".md")
+MARKDOWN = ".md"
+PLAIN = (".txt", MARKDOWN)
 HTML = (".html", ".htm")
 CONVERTERS = {".docx": "mammoth", ".odt": "lxml", ".pdf": "pypdfium2"}
 """The package that reads a format; mammoth and pypdfium2 belong to the extra ``documents``."""
@@ -32,6 +34,8 @@ CHARSET = re.compile(
     re.IGNORECASE,
 )
 """The encoding that an HTML page declares; others that Python knows take quadratic time, or give no valid text."""
+REFERENCE = re.compile(r"(?<!\\)&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
+"""A character as HTML writes it, which Markdown takes over."""
 CONVERTED_BYTES = 64 << 20
 """Largest file of a word processor; most of it may be pictures."""
 UNPACKED_BYTES = 256 << 20
@@ -62,13 +66,16 @@ def read_any_document(path: Path) -> ReadDocument:
     if kind in CONVERTERS:
         return _convert(path, kind)
     text, encoding = read_any_encoding(path, CHARSET if kind in HTML else None)
+    written = text
     warnings = [] if encoding is None else [f"read as {encoding}, for it is not UTF-8"]
     if kind in HTML:
         try:
             text = extract_html(text, warnings)
         except ValueError as e:
             raise UserError(f"not readable as HTML: {e}", "save the file again, or as plain text", path) from e
-    return ReadDocument(path, text, kind in HTML or encoding is not None, tuple(warnings))
+    elif kind == MARKDOWN:
+        text = REFERENCE.sub(lambda reference: html.unescape(reference[0]), text)
+    return ReadDocument(path, text, kind in HTML or encoding is not None or text != written, tuple(warnings))
 
 
 # DOCX, ODT and PDF: the process that starts the conversion

@@ -264,6 +264,7 @@ CASES = [
     # words that are joined or cut
     Case("page-breaks.docx", docx("<w:r><w:br w:type='page'/></w:r>".join(map(run, REWORDED.split(" "))))),
     Case("bold-halves.odt", odt(HALVES.sub(span(r"\1"), COPIED), odf_style(""))),
+    Case("references.md", join(REWORDED.replace("e", "&#101;").replace("n", "&#x6E;")), LIKELY),
     Case("bold-halves.md", join(HALVES.sub(r"**\1**", COPIED)), is_copied=True),
     # PDF
     Case("letters-apart.pdf", pdf(COPIED, "2.5 Tc", size=7)),

@@ -322,6 +322,20 @@ def test_an_odt_is_read_as_a_reader_sees_it(body: str, text: str, hides: bool, t
     assert documents.convert_file(tmp_path / "a.odt") == {"text": text, "warnings": warnings}
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("t&#105;d&#X65; &amp; salt&nbsp;&eacute;", "tide & salt\xa0é"),
+        ("R&D, AT&T; &no; a&copy &#; \\&#101; &amp;#101;", "R&D, AT&T; &no; a&copy &#; \\&#101; &#101;"),
+    ],
+)
+def test_references_of_markdown_are_characters(written: str, read: str, tmp_path: Path) -> None:
+    for name, text in (("a.md", read), ("a.txt", written)):
+        (tmp_path / name).write_text(written, encoding="utf-8")
+        document = documents.read_any_document(tmp_path / name)
+        assert (document.text, document.extracted) == (text, text != written)
+
+
 def test_what_is_not_read_is_told(tmp_path: Path) -> None:
     long = " ".join(["word"] * 40)
     (tmp_path / "a.odt").write_bytes(make_odt(parts={"styles": f"<style:header>{paragraph(long)}</style:header>"}))
