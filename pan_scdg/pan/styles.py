@@ -37,10 +37,10 @@ MAX_VALUE, MAX_REFERENCES = 200, 8
 """Longest value that may refer to others, and how often it may."""
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
-WINDOW = (960.0, 540.0)
-"""Width and height in points of the window that a page is read in."""
+MAX_WINDOW = 3000.0
+"""Largest width and height of a window in points."""
 _UNITS = {"pt": 1.0, "px": 0.75, "in": 72.0, "cm": 72 / 2.54, "mm": 7.2 / 2.54, "pc": 12.0, "rem": 12.0}
-_UNITS |= {"vw": WINDOW[0] / 100, "vh": WINDOW[1] / 100}
+_UNITS |= {"vw": 9.6, "vh": 5.4}  # of a usual window
 _LENGTH = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))([a-z]+|%)?(?:[\s/]|$)")
 _MOVED = re.compile(r"translate(?:x|y|3d)?\((?:[^()]*,)?\s*(-[\w.]+)")
 _FILTER = re.compile(r"opacity\(([^()]*)\)")
@@ -210,15 +210,21 @@ def is_moved_away(declared: Mapping[str, str]) -> bool:
     places = [*ends, *(declared.get(name, "") for name in ("text-indent", "margin-left"))]
     sizes = (declared.get(name, "") for name in ("width", "height", "max-width", "max-height"))
     return (
-        any(measure(place, 12, 0) <= -MIN_OFFSET for place in places)
+        any(_is_beyond(place[1:], MIN_OFFSET) for place in places if place.startswith("-"))
         # what is fixed cannot be scrolled to
-        or (position == "fixed" and any(measure(e, 12, 0) >= side for e, side in zip(ends, 2 * WINDOW, strict=True)))
+        or (position == "fixed" and any(_is_beyond(end, MAX_WINDOW) for end in ends))
         or (declared.get("overflow") == "hidden" and any(0 <= measure(size, 12, 9) <= 1 for size in sizes))
         or bool(re.match(r"rect\((?:[01](?:px)?[\s,]*){4}\)", declared.get("clip", "")))
         or declared.get("clip-path", "").startswith(("inset(50%", "inset(100%", "circle(0"))
         or declared.get("transform", "").startswith("scale(0)")
-        or any(measure(place, 12, 0) <= -MIN_OFFSET for place in _MOVED.findall(declared.get("transform", "")))
+        or any(_is_beyond(place[1:], MIN_OFFSET) for place in _MOVED.findall(declared.get("transform", "")))
     )
+
+
+def _is_beyond(distance: str, points: float) -> bool:
+    """Return True for a distance of so many points, or of a whole window."""
+    unit = distance[-2:]
+    return measure(distance, 12, 0) >= (100 * _UNITS[unit] if unit in ("vw", "vh") else points)
 
 
 class Styles:
