@@ -47,6 +47,8 @@ def convert(folder: Path, content: str, **entries: Any) -> tuple[str, list[str]]
         (write("(seen) Tj /F1 1 Tf 0 -20 Td (hidden) Tj"), "seen"),
         (write("(seen) Tj 900 0 Td (hidden) Tj"), "seen"),
         (write("(seen) Tj 3 Tr 0 -20 Td (hidden) Tj"), "seen"),
+        (write("(seen) Tj 1 Tz 0 -20 Td (hidden) Tj"), "seen"),
+        (write("(seen) Tj -900 Ts 0 -20 Td (hidden) Tj"), "seen"),
         (write("(seen) Tj 0 0 0 0 k 0 -20 Td (hidden) Tj"), "seen"),
         (write("(seen) Tj /C cs 1 1 1 scn 0 -20 Td [(hid) 5 (den)] TJ"), "seen"),
         (write("14 TL (seen) Tj 1 g (hidden) '"), "seen"),
