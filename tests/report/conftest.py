@@ -51,7 +51,9 @@ def example_report(browser: "Browser") -> Report:
         pairs=tuple(sorted((report.pairs[0] for report in reports), key=lambda pair: -(pair.score or 0))),
         warnings=(
             "suspicious-document00110.txt was read twice",
-            "unsupported file, skipped: 1 time, first at class/anna.doc",
+            "decided negative: 1 time, first at class/anna.doc",
+            "Skipped 2 unsupported files: anna.doc, berta.doc. Save .doc, .pages and .rtf files as .docx or PDF.",
+            "Not read: vogel.pdf. This PDF is a scan. Run OCR first.",
         ),
     )
 

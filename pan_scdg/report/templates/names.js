@@ -3,6 +3,9 @@
 let title = "";
 const shownNames = new Map(); // names by the number of their text; empty in a copy without names
 const original = new Map(); // texts of elements that may quote a name
+const FILES = [ // what is said of files that are no texts, and have no number
+  [/^Not read: .*/s, "A file was not read."], [/^(Skipped \d+ unsupported files?): .*/s, "$1."], [/, first at .*/s, ""],
+];
 
 function loadNames() {
   title = find("#title").textContent;
@@ -21,8 +24,8 @@ function hideNames(hide) {
     if (!hide) element.innerHTML = original.get(element);
     else {
       replaceNames(element, pattern);
-      // a file that was skipped is no text, and has no number
-      if (element.closest("#overview .warnings")) element.textContent = element.textContent.replace(/, first at .*/s, "");
+      if (element.closest("#overview .warnings"))
+        element.textContent = FILES.reduce((text, [names, without]) => text.replace(names, without), element.textContent);
     }
   }
 }

@@ -64,18 +64,24 @@ function sortRows(header) {
   find("tbody", table).append(...keyed.map(([, row]) => row));
 }
 
+/** A name without accents and capitals. */
+const foldName = (name) => name.normalize("NFD").replace(/\p{M}/gu, "").toLocaleLowerCase();
+const readName = () => foldName(find("#search").elements.name.value);
+const hasName = (element, name) => foldName(element.textContent).includes(name);
+
 function filterRows() {
   const form = find("#search").elements;
-  const name = form.name.value.toLocaleLowerCase();
+  const name = readName();
   const decisions = form.decision.value.split(",").filter(Boolean);
   const matches = (row, numbers) =>
-    (!name || findAll("bdi", row).some((element) => element.textContent.toLocaleLowerCase().includes(name))) &&
+    (!name || findAll("bdi", row).some((element) => hasName(element, name))) &&
     (!decisions.length || decisions.includes(row.dataset.decision)) &&
     (!form.review.value || numbers.some((number) => (state.reviews[number] || "none") === form.review.value));
   for (const row of listRows()) row.hidden = !matches(row, [row.dataset.number]);
   for (const text of listTexts()) text.hidden = !matches(text, listSigns(text).map(({ number }) => number));
   const count = (rows, things) => `${rows.filter((row) => !row.hidden).length} of ${rows.length} ${things}`;
-  find("#shown").textContent = `${count(listTexts(), "texts")}, ${count(listRows(), "pairs")}`;
+  const pairs = find(".pairs").dataset.more ? "pairs of the table" : "pairs";
+  find("#shown").textContent = `${count(listTexts(), "texts")}, ${count(listRows(), pairs)}`;
   find("#none-shown").hidden = listTexts().some((text) => !text.hidden);
 }
 

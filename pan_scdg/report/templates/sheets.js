@@ -84,16 +84,18 @@ class Sheet {
 
 const nameOther = ({ row, side }) => find(side ? ".suspicious bdi" : ".source bdi", row).cloneNode(true);
 
-/** Make the sheets of the texts that are shown; one whose pairs are all dismissed has none. */
+/** Make the sheets of the texts that are shown; one whose pairs are all dismissed has none. If a name is looked for, the
+ * texts with that name are printed alone. */
 function makeSheets() {
   if (opened) return; // that pair alone is printed
-  for (const row of listTexts()) {
-    if (row.hidden) continue;
-    const sheet = new Sheet(row);
-    if (sheet.signs.length || !row.dataset.pairs) find("main").append(sheet.make());
-  }
+  const name = readName();
+  const rows = listTexts().filter((row) => !row.hidden && hasName(find("bdi", row), name));
+  const sheets = rows.map((row) => new Sheet(row)).filter(({ signs, row }) => signs.length || !row.dataset.pairs);
+  find("main").append(...sheets.map((sheet) => sheet.make()));
+  document.body.classList.toggle("alone", Boolean(name && sheets.length));
 }
 
 function removeSheets() {
   for (const sheet of findAll(".sheet")) sheet.remove();
+  document.body.classList.remove("alone");
 }
