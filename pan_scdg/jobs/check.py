@@ -384,7 +384,8 @@ def _note_sharing(
             sharing = _count_texts((p.begin2, p.end2), places[j])
             if material.is_among((i, j)):
                 sharing = 1 + max(sharing, _count_texts((p.begin, p.end), places[i]))
-            note = f"{sharing} of {count} suspicious texts share it" if sharing >= MIN_SHARING else ""
+            shared = "share it" if 2 * p.verbatim > 1 else "have a similar passage"
+            note = f"{sharing} of {count} suspicious texts {shared}" if sharing >= MIN_SHARING else ""
             rows.append(p._replace(note=note))
         noted[i, j] = tuple(rows)
     return noted
