@@ -349,10 +349,10 @@ def mark_quotations(lines: Sequence[Line]) -> Iterator[str]:
         is_long = len(text.split()) >= MIN_QUOTED_WORDS
         is_set_off = is_inside or (is_announced and (is_indented or first.is_italic))
         is_quotation = is_long and is_set_off
-        yield f"\n> {first.text}" if is_quotation else first.text
-        yield from (line.text for line in lines[begin + 1 : end])
         if is_quotation:
-            yield ""
+            yield from ("", *(f"> {line.text}" for line in lines[begin:end]), "")
+        else:
+            yield from (line.text for line in lines[begin:end])
         begin = end
 
 

@@ -15,7 +15,7 @@ from pan_scdg.sentences import find_sentence_spans
 _CHANGED = re.compile("[\0\ud800-\udfff]")
 """Characters that a browser drops or that no file can contain."""
 _BREAK = re.compile(r"\n[ \t\r\f\v]*\n\s*")
-_ITEM = re.compile(r"\s*(?:[-•*–▪◦]|\(?\d{1,3}[.)]|\[\d{1,3}\])\s")
+_ITEM = re.compile(r"\s*(?:[-•*–▪◦>]|\(?\d{1,3}[.)]|\[\d{1,3}\])\s")
 FULL_LINE_QUANTILE = 0.9
 """The width of a PDF's lines is that of this quantile of them."""
 MIN_FILLED_SHARE, MIN_ENDING_SHARE = 0.85, 0.96

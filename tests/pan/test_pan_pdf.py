@@ -193,5 +193,5 @@ def test_a_block_quotation_is_one_by_its_place_or_in_italics(
     )
     italic = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Oblique >>"
     text, warnings = convert(tmp_path, content, fonts="/F2 4 0 R", others=[italic])
-    assert (f"\n\n> {QUOTED[0]}\n{QUOTED[1]}{after}\n\n" in text, warnings) == (is_quotation, [])
+    assert (f"\n\n> {QUOTED[0]}\n> {QUOTED[1]}{after}\n\n" in text, warnings) == (is_quotation, [])
     assert text.replace("> ", "").split() == " ".join(line for *_, line in lines).split()
