@@ -31,13 +31,13 @@ MOST_CHARACTERS = 80
 PARAGRAPH_LINE = 100
 """A line of this many characters holds a whole paragraph: hard-wrapped text has shorter ones."""
 _TERMINATORS = ".!?…。！？．।"
-_CLOSERS = "\"'”’»)]}*_`$"
-_OPENERS = "\"'“‘„«([{*_`$"
+_CLOSERS = "\"'”’»“‘«›‹)]}*_`$"
+_OPENERS = "\"'“‘„‚«»‹›([{*_`$"
 _FULL_WIDTH_END = re.compile(r"(?<=[^\W_])[。！？]+[」』）”’\"']*(?=\S)")
 """End of a sentence in Chinese or Japanese, which no white space follows."""
 _CITATION = re.compile(
     r"(?:(?:\[\^?[\w, –-]{1,12}\])+|\(\d{1,3}\)|[*†‡§]{1,3}|[⁰¹²³⁴-⁹]{1,3}"
-    r"|(?<=[^\W\d_]{3}[.!?])\d{1,3}(?:[,–-]\d{1,3})*|(?<=[.!?][\"”’»)])\d{1,3}(?:[,–-]\d{1,3})*)$"
+    r"|(?<=[^\W\d_]{3}[.!?])\d{1,3}(?:[,–-]\d{1,3})*|(?<=[.!?][\"”’»“‘«)])\d{1,3}(?:[,–-]\d{1,3})*)$"
 )
 """A reference or the number of a footnote after a sentence."""
 _INITIALS = re.compile(r"[^\W\d_](?:\.-?[^\W\d_])+$")

@@ -58,6 +58,13 @@ _QUOTATION = re.compile(
     )
 )
 _OPENER = re.compile(rf"[{''.join(_MARKS)}]|{_BEFORE}[{''.join(_EITHER_SIDE)}](?=\S)")
+_BRACKET = re.compile(
+    "|".join(
+        rf"\s?\{first}(?=[^\{first}\{last}]{{1,100}}\{last})[^\n\{last}]+(?:\n[^\n\{last}]+)*\{last}"
+        for first, last in ("()", "[]", "（）")
+    )
+)
+"""The reference behind a quotation, in one paragraph: it may contain the title of the source."""
 _PARAGRAPH_END = re.compile(r"\n(?=[ \t\r]*\n)|\Z")
 MAX_PAGE_NUMBER = 12
 """Characters of a paragraph that is the number of a page."""
@@ -187,7 +194,7 @@ def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
     shortest = np.argsort(sizes, kind="stable")
     shortest = shortest[np.cumsum(sizes[shortest]) <= MAX_QUOTATION_WORDS]
     found: dict[Kind, Iterable[Span]] = {
-        "quotation": _list_quotations(text),
+        "quotation": _add_brackets(text, _list_quotations(text)),
         "references": find_reference_lists(text),
         "formal": [*find_contents(text), *(declarations[number] for number in shortest)],
     }
@@ -254,6 +261,14 @@ def _list_quotations(text: str) -> Iterator[Span]:
                 yield over_pages.span()
                 begin = over_pages.end()
         begin = max(begin, end)
+
+
+def _add_brackets(text: str, quotations: Iterable[Span]) -> Iterator[Span]:
+    """Yield quotations and the brackets that follow them, which do not make a quotation longer."""
+    for begin, end in quotations:
+        yield begin, end
+        if (bracket := _BRACKET.match(text, end)) is not None:
+            yield bracket.span()
 
 
 def find_reference_lists(text: str) -> list[Span]:

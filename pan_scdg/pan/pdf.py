@@ -25,7 +25,7 @@ FREQUENT_LETTERS, MIN_FREQUENT_SHARE, MIN_LETTERS = frozenset("aeilnorst"), 0.43
 MIN_COMMENT_WORDS = 20
 """Words of a comment that are worth a warning."""
 COMMENT_NOT_READ = "a long comment was not read"
-_SENTENCE_END = re.compile(r"[.!?:…。！？][\"'”’»)\]\d]*\Z")
+_SENTENCE_END = re.compile(r"[.!?:…。！？][\"'”’»“‘«›‹)\]\d]*\Z")
 
 
 def convert_pdf(path: Path) -> tuple[str, list[str]]:

@@ -70,6 +70,10 @@ def classify(text: str, part: str) -> tuple[Kind | None, bool]:
         ),
         ("a [quote=Ann]b [quote]c[/quote] d", ["[quote]c[/quote]"]),
         ("    all of\n    the text\n\n    is set\n    like this", []),
+        ('"One" (Ann,\np. 4), “two” [3] or "three" and (four) or "five" (a\n\nb)', [
+            '"One"', " (Ann,\np. 4)", "“two”", " [3]", '"three"', '"five"'
+        ]),
+        (f'"One" ({"a" * 101})', ['"One"']),
     ],
 )
 def test_quotations_are_recognised(text: str, quoted: list[str]) -> None:
@@ -199,6 +203,9 @@ def test_many_marks_take_no_longer_than_many_letters() -> None:
         "Contents\na 1\nb\n",
         "Declaration\n\na\n\n",
         "of the ",
+        '"a" (\n',
+        '"a" (a b ',
+        "「a」（",
     ):
         text = mark * (100_000 // len(mark))
         find_reference_lists(text)

@@ -210,6 +210,10 @@ BASED_ON_QUOTE = "".join(
 )
 QUOTED = COPIED[: COPIED.index(" A careful")]
 WRAPPED = QUOTED.replace(" tall as", " tall\nas").replace(" and stacked", "\nand stacked")
+LOSSES = COPIED.split(". ")[1] + "."
+EVENINGS = "Nobody in our street has ever owned such a saw, and those who garden after work have lost their evenings."
+TITLE = "The winter harvest of northern lake ice"
+TITLED = f"{TITLE}\n\n{SOURCE}"
 ENTRY = REFERENCES.partition("\nAbbott")[0]
 CONTENTS = (
     "Contents\n1 Introduction ............ 3\n2 How ice was cut on the northern lakes . . . . . . 5\n2.1 Saws, "
@@ -305,6 +309,8 @@ CASES = [
     Case("forum.txt", join(f"She writes: [quote=Anna]{QUOTED}[/quote] Not here.", *OTHER), NO_SIGN),
     Case("dialogue.txt", join(f"— {COPIED.replace('. ', f'.{chr(10)}— ')}")),
     Case("aside.txt", join(f"She writes — as I did — of cold. {QUOTED}", *OTHER)),
+    Case("a-bracket.txt", join(f"She writes: “{QUOTED}” ({TITLE}, p. 1). Not here.", *OTHER), NO_SIGN, source=TITLED),
+    Case("full-stop-in-marks.txt", join(f"„{LOSSES}“ {EVENINGS}", *OTHER), NO_SIGN),
     Case("no-marks.txt", join(f"She writes that {QUOTED} Not here.", *OTHER), LIKELY),
     # lists of references
     *(

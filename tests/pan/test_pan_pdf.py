@@ -161,6 +161,7 @@ def test_running_headers_and_footers_are_no_text() -> None:
 
 def test_a_sentence_goes_on_over_a_page() -> None:
     assert join_pages(["One two", "three.", "", "Four,", "Five"]) == "One two\nthree.\n\nFour,\nFive"
+    assert join_pages(["„Eins.“", "zwei »drei.«", "vier ‚fünf!‘", "sechs"]).count("\n\n") == 3
 
 
 BODY, QUOTED = (

@@ -47,6 +47,8 @@ SPLIT = [
     ("Heavy Ions\n" + "We collide gold " * 8 + "now.", 2),
     ("It ends.\n\n---\n\nIt begins.\n\n***", ["It ends.", "---\n\nIt begins.\n\n***"]),
     ("at 12\xa0GeV. Then", ["at 12\xa0GeV.", "Then"]),
+    ("„Es regnet.“ Dann »Nein.« Also ‚Ja!‘ So.", ["„Es regnet.“", "Dann »Nein.«", "Also ‚Ja!‘", "So."]),
+    ("Er sagt: „Es regnet.“12 »Dann nicht.«[3] ›Gut.‹ Ja.", ["Er sagt: „Es regnet.“12", "»Dann nicht.«[3]", "›Gut.‹", "Ja."]),
     ("The value of x. Then y.", ["The value of x.", "Then y."]),
     ("...", ["..."]),
     ("", []),
