@@ -9,6 +9,8 @@ from itertools import groupby, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from pan_scdg.align.seeds import find_runs
 from pan_scdg.align.shared import SharedStretch, count_required, find_shared
 from pan_scdg.align.units import PreparedText, count_words, prepare_text
@@ -43,8 +45,11 @@ MIN_RUNNING_LINES, MAX_RUNNING_LENGTH = 3, 100
 """Times that a text has the same line, whatever its numbers, and its length, by which it is a header or footer."""
 MAX_RUNNING_BLOCK = 4
 """Lines of a footer with the next header; more in a row are text that is repeated."""
+NO_TEMPLATE = "the template is in none of the texts, check that it is the right file"
 MIN_TEMPLATE_RUN = 5
 """Words in a row that mark a part of the template: fewer occur in any text."""
+MIN_NAMED_SHARE = 0.25
+"""Least share of the authors whose texts contain a passage of a source that is named: it may be the question."""
 MAX_QUESTIONS, FIRST_WORDS = 5, 8
 """Excluded passages that are named, and the words of each that are quoted."""
 
@@ -147,7 +152,7 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
         own = Notices(notices.strict)
         documents = {} if path is None else read_documents(path, own)
         notices.include(own, "" if path == inputs.suspicious else f"{side}/")
-        return [_make_text(name, one, side, prefix, received, notices) for name, one in documents.items()]
+        return [_make_text(name, one, side, prefix, notices) for name, one in documents.items()]
 
     only_among = inputs.sources is None and inputs.old is None
     suspicious = read(inputs.suspicious, "texts" if only_among else "suspicious")
@@ -162,27 +167,27 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
     names = Counter(text.shown.name for text in ([*suspicious] if inputs.among else []) + sources + old)
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UserError(f"two texts have the name {name} in the report", "rename one of them", inputs.suspicious)
-    authors = [text.author for text in [*suspicious, *old]]
+    written, excluded = [*suspicious, *old], []
+    if received is not None and inputs.template is not None:
+        sources, _ = _exclude_template(sources, received)
+        written, excluded = _exclude_template(written, received)
+        if not excluded:
+            notices.add_file(NO_TEMPLATE, inputs.template.name)
+    authors = [text.author for text in written]
     required = count_required(_count_authors(authors[: len(suspicious)]))
-    written, excluded = _exclude_questions([*suspicious, *old], sources, required, authors)
+    written, lines = _exclude_questions(written, sources, required, authors)
     new, old = written[: len(suspicious)], written[len(suspicious) :]
     first, second, third = (tuple(_warn(text, notices) for text in side) for side in (new, sources, old))
-    return Material(first, second, third, inputs.among, excluded)
+    return Material(first, second, third, inputs.among, (*excluded, *lines))
 
 
-def _make_text(
-    name: str, document: ReadDocument, side: str, prefix: str, template: PreparedText | None, notices: Notices
-) -> CheckedText:
+def _make_text(name: str, document: ReadDocument, side: str, prefix: str, notices: Notices) -> CheckedText:
     for warning in document.warnings:
         notices.add_file(warning.partition(",")[0], f"{prefix}{name}")
     shown = ReportText(f"{prefix}{name}", document.text, document.warnings)
     compared = _EMBEDDED.sub(lambda match: " " * len(match[0]), document.text)
     file = TextFile(f"{side}/{name}", Path(name).name, document.path, compared)
-    text = _exclude(CheckedText(shown, file, 0, document.extracted), _find_running_lines(document.text))
-    if template is None:
-        return text
-    runs = find_runs(prepare_text(text.text, 1), template, MIN_TEMPLATE_RUN)
-    return _exclude(text, [Excluded(run.start, run.end, "in the template") for run in runs])
+    return _exclude(CheckedText(shown, file, 0, document.extracted), _find_running_lines(document.text))
 
 
 def _find_authors(texts: Sequence[CheckedText]) -> list[CheckedText]:
@@ -212,9 +217,27 @@ def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:
     return text._replace(shown=text.shown._replace(excluded=excluded), compared=file)
 
 
+def _exclude_template(
+    texts: Sequence[CheckedText], template: PreparedText
+) -> tuple[list[CheckedText], list[str]]:
+    """Return the texts without the template, and a line about how much of it was in how many, if any was."""
+    masked: list[CheckedText] = []
+    begins, is_found = template.words[:, 0], np.zeros(len(template.words), bool)
+    count = 0
+    for text in texts:
+        runs = find_runs(prepare_text(text.text, 1), template, MIN_TEMPLATE_RUN)
+        masked.append(_exclude(text, [Excluded(run.start, run.end, "in the template") for run in runs]))
+        count += bool(runs)
+        for run in runs:
+            first, last = np.searchsorted(begins, (run.source_start, run.source_end)).tolist()
+            is_found[first:last] = True
+    words = format_count(int(is_found.sum()), "word")
+    return masked, [f"Excluded: {words} of the template in {count} of {len(texts)} texts"] if count else []
+
+
 def _exclude_questions(
     texts: Sequence[CheckedText], sources: Sequence[CheckedText], required: int, authors: Sequence[str]
-) -> tuple[list[CheckedText], tuple[str, ...]]:
+) -> tuple[list[CheckedText], list[str]]:
     """Return the texts without what many share and no source has, and lines about what that is."""
     compared = [text.text for text in texts]
     shared = find_shared(compared, (text.text for text in sources), required, authors)
@@ -227,10 +250,10 @@ def _exclude_questions(
     lines = _describe_stretches(shared, compared, "Excluded: {} words that {} of {} texts share: {}")
     if sources:
         rest = [text.text for text in masked]
-        counted = find_shared(rest, (), max(required, _count_authors(authors) // 2 + 1), authors)
+        counted = find_shared(rest, (), max(required, round(MIN_NAMED_SHARE * _count_authors(authors))), authors)
         line = "Not excluded: {} words that {} of {} texts share and a source contains: {}"
         lines += _describe_stretches(counted, rest, f"{line} (if this is the question, name it with --template)")
-    return masked, tuple(lines)
+    return masked, lines
 
 
 def _count_authors(authors: Sequence[str]) -> int:

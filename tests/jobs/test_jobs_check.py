@@ -17,6 +17,7 @@ import pytest
 
 from pan_scdg import Scorer, UserError
 from pan_scdg.jobs.check import COHORT_WARNING, ScoredPair, compare_with_cohorts
+from pan_scdg.jobs.material import NO_TEMPLATE
 from pan_scdg.pan.documents import CONVERTERS
 from pan_scdg.profile import AlignmentSettings
 from pan_scdg.report.records import ReportPair
@@ -321,9 +322,14 @@ def test_a_template_does_not_count(check: Callable[..., Any], tmp_path: Path) ->
     (tmp_path / "template.txt").write_text(template.upper())
     check(texts, "--among", output="before")
     assert read_rows(tmp_path / "before")[0]["decision"] == "likely"
-    check(texts, "--among", "--template", tmp_path / "template.txt")
+    words = len(re.findall(r"[\w’]+", template))
+    line = f"Excluded: {words} words of the template in 2 of 2 texts\n"
+    assert line in check(texts, "--among", "--template", tmp_path / "template.txt").err
     (row,) = read_rows(tmp_path / "out")
     assert (row["decision"], row["score"], row["passages"]) == ("no sign", "0.000000", "0")
+    wrong = check(texts, "--among", "--template", ESSAYS / "suspicious" / "alice.txt", output="wrong")
+    assert f"warning: {NO_TEMPLATE}: alice.txt\n" in wrong.err
+    assert "Excluded: " not in wrong.err
 
 
 def test_a_template_is_no_passage_of_a_text_that_half_consists_of_it(check: Callable[..., Any], tmp_path: Path) -> None:
@@ -337,6 +343,24 @@ def test_a_template_is_no_passage_of_a_text_that_half_consists_of_it(check: Call
     marked = "".join(text for _, text in Page(page).marks["text-1"])
     assert copied[20:-20] in marked
     assert not any(sentence in marked for sentence in given.split(". ")[:-1])
+
+
+@pytest.mark.usefixtures("real_encoder")
+def test_a_template_within_a_passage_is_no_part_of_the_share(check: Callable[..., Any], tmp_path: Path) -> None:
+    before, after = SOURCE.read_text()[:800].split(" Their lines")
+    own = " ".join(make_class(1).values())
+    template = write(tmp_path, {"template.txt": QUESTION}) / "template.txt"
+    texts = write(tmp_path / "susp", {"a.txt": f"{before}\n{QUESTION}\nTheir lines{after}\n\n{own}"})
+    done = check(texts, SOURCE, "--template", template, by="offline")
+    (row,), (passage,) = read_rows(tmp_path / "out"), read_passages(tmp_path / "out")
+    assert passage["end"] - passage["begin"] > 750 + len(QUESTION)
+    share = int(row["share"].removesuffix(" %"))
+    assert share == pytest.approx(100 * 800 / len((texts / "a.txt").read_text()), abs=2)
+    assert done.out.count(f"  {share} %") == 2
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    (data,) = re.findall(r'data-length="(\d+)" data-passages="\[\[\d+,0,\[([\d,]+)\],', page)
+    places = list(map(int, data[1].split(",")))
+    assert f"{100 * (sum(places[1::2]) - sum(places[::2])) / int(data[0]):.0f}" == str(share)
 
 
 @pytest.mark.parametrize(
@@ -364,11 +388,16 @@ def test_the_question_that_all_were_given_is_excluded_and_a_ring_of_copies_is_no
     assert (f"shared by {max(asked, 1)} of {size} texts" in page) == (excluded is not None)
 
 
-def test_a_question_that_a_source_contains_counts_and_is_named(check: Callable[..., Any], tmp_path: Path) -> None:
-    texts = {name: f"Question 2\n{QUESTION}\n{text}" for name, text in make_class(6).items()}
+@pytest.mark.parametrize(("size", "asked", "is_named"), [(6, 6, True), (30, 12, True), (30, 8, True), (30, 7, False)])
+def test_a_question_that_a_source_contains_counts_and_is_named(
+    check: Callable[..., Any], tmp_path: Path, size: int, asked: int, is_named: bool
+) -> None:
+    texts = make_class(size)
+    texts |= {name: f"Question 2\n{QUESTION}\n{texts[name]}" for name in list(texts)[:asked]}
     source = write(tmp_path / "source", {"sheet.txt": f"Question 2\n{QUESTION}"})
     done = check(write(tmp_path / "texts", texts), source)
-    assert "Not excluded: 36 words that 6 of 6 texts share and a source contains: Question 2 Discuss" in done.err
+    line = f"Not excluded: 36 words that {asked} of {size} texts share and a source contains: Question 2 Discuss"
+    assert (line in done.err) == is_named
     assert "Excluded: " not in done.err
 
 
