@@ -20,13 +20,15 @@ from pan_scdg.pan.docx import convert_docx
 from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.odt import convert_odt
 from pan_scdg.pan.pdf import PASSWORD, convert_pdf
-from pan_scdg.pan.untrusted import OLE, open_regular, read_any_encoding
+from pan_scdg.pan.untrusted import DOCX, ODT, OLE, PDF, open_regular, read_any_encoding, recognise_format
 
 MARKDOWN = ".md"
 PLAIN = (".txt", MARKDOWN)
 HTML = (".html", ".htm")
 CONVERTERS = {".docx": "mammoth", ".odt": "lxml", ".pdf": "pypdfium2"}
 """The package that reads a format; mammoth and pypdfium2 belong to the extra ``documents``."""
+CONVERTED = {".docx": DOCX, ".odt": ODT, ".pdf": PDF}
+"""Names of these formats."""
 FORMATS = (*PLAIN, *HTML, *CONVERTERS)
 CHARSET = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*(iso-8859-\d{1,2}|windows-\d{3,4}|koi8-[ru]|big5|gb18030|gbk|gb2312"""
@@ -67,7 +69,7 @@ def read_any_document(path: Path) -> ReadDocument:
         return _convert(path, kind)
     text, encoding = read_any_encoding(path, CHARSET if kind in HTML else None)
     written = text
-    warnings = [] if encoding is None else [f"read as {encoding}, for it is not UTF-8"]
+    warnings = [] if encoding is None else [f"the encoding is {encoding}, not UTF-8"]
     if kind in HTML:
         try:
             text = extract_html(text, warnings)
@@ -87,7 +89,7 @@ def _convert(path: Path, kind: str) -> ReadDocument:
         if file.seek(0, 2) > CONVERTED_BYTES:
             raise UserError(f"larger than {CONVERTED_BYTES >> 20} MB", "remove its pictures, or split it", path)
     # -I: neither the folder of the user nor variables choose what is imported
-    command = [sys.executable, "-I", "-c", _CHILD, str(path.resolve()), *filter(None, sys.path)]
+    command = [sys.executable, "-I", "-c", _CHILD, str(path.absolute()), *filter(None, sys.path)]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=True
@@ -120,6 +122,9 @@ def answer_for(path: Path) -> dict[str, Any]:
     except MemoryError:
         return {"error": ("needs too much memory", "split the file")}
     except Exception as e:  # the libraries raise whatever a damaged file leads to
+        expected, kind = CONVERTED[path.suffix.lower()], recognise_format(path.read_bytes())
+        if kind != expected and kind in CONVERTED.values():
+            return {"error": (f"This file is {kind}, not {expected}", "correct the ending of its name")}
         return {"error": (f"This file is damaged ({get_first_line(e)[:200]})", "ask for a new copy")}
 
 
@@ -154,11 +159,11 @@ def _check_archive(path: Path) -> None:
                 if part.filename.endswith((".xml", ".rels")):
                     data = archive.read(part).replace(b"\0", b"")  # as if it had one byte a letter
                     _check_part(data, part.filename == "META-INF/manifest.xml")
-    except (BadZipFile, NotImplementedError) as e:
+    except BadZipFile as e:
         with path.open("rb") as file:
             if file.read(len(OLE)) == OLE:
                 raise UserError(f"{PASSWORD}, or has the format of before 2007", "save the file again") from e
-        raise UserError("Word or LibreOffice cannot open this file", "ask for a new copy") from e
+        raise
 
 
 def _check_part(data: bytes, is_manifest: bool) -> None:

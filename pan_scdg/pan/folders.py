@@ -33,7 +33,7 @@ def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
     """Return the texts of a folder or a zip file in the order of their names, or the one of a file, by name.
 
     Hidden files and the lock files of word processors are skipped; files of other formats are skipped and named. A
-    file that cannot be read is left out with a line about it, unless notices are strict.
+    file that cannot be read, or has no words, is left out with a line about it, unless notices are strict.
 
     Raises:
         UserError: the path does not exist, contains no text, or is no zip file that can be unpacked within the limits.
@@ -50,9 +50,10 @@ def read_documents(path: Path, notices: Notices) -> dict[str, ReadDocument]:
                 try:
                     if not _is_utf8(name):
                         raise UserError("its name is not UTF-8", "rename it", shown)
-                    texts[name] = read_any_document(file)._replace(path=shown)
-                    if not texts[name].text.strip():
-                        notices.add_file("empty text", name)
+                    document = read_any_document(file)._replace(path=shown)
+                    if not any(map(str.isalnum, document.text)):
+                        raise UserError("This file contains no words", "ask for a new copy", shown)
+                    texts[name] = document
                 except UserError as e:
                     errors[name] = UserError(e.what, e.remedy, shown, e.line) if e.where else e
                 progress.update()
@@ -159,7 +160,7 @@ def _unpack(path: Path, scratch: Path, notices: Notices, errors: dict[str, UserE
             try:
                 content = archive.read(member)
             except (BadZipFile, EOFError, OSError, RuntimeError, ValueError, zlib.error):
-                errors[name] = UserError("is damaged in the zip file", "ask for a new copy", path / name)
+                errors[name] = UserError("This file is damaged in the zip file", "ask for a new copy", path / name)
                 continue
             target.write_bytes(content)
             files[name] = target

@@ -12,7 +12,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.pan.html_text import NOT_READ
 from pan_scdg.pan.pdf_page import has_letters_apart, read_page
 
-PASSWORD = "is protected by a password"
+PASSWORD = "This file is protected by a password"
 _DIGITS = re.compile(r"\d+")
 MIN_RUNNING_SHARE, MAX_RUNNING_LINES = 0.4, 4
 """Least share of the pages of a PDF that have a running header or footer, and the most lines of these."""

@@ -37,13 +37,14 @@ GZIP, OLE = b"\x1f\x8b", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """First bytes of gzip files, and of those of Word before 2007, inside of which later ones encrypt files."""
 SAMPLE = 1 << 16
 """Bytes by which a format or an encoding is recognised."""
+DOCX, ODT, PDF = "a Word document (DOCX)", "an OpenDocument text (ODT)", "a PDF"
 ARCHIVES = (
-    (b"mimetypeapplication/vnd.oasis.opendocument.text", "an OpenDocument text (ODT)"),
+    (b"mimetypeapplication/vnd.oasis.opendocument.text", ODT),
     (b"mimetypeapplication/epub+zip", "an EPUB"),
-    (b"word/document.xml", "a Word document (DOCX)"),
+    (b"word/document.xml", DOCX),
 )
 BEGINNINGS = (
-    (b"%PDF-", "a PDF"),
+    (b"%PDF-", PDF),
     (b"{\\rtf", "a Rich Text document (RTF)"),
     (OLE, "a Word document of before 2007 (DOC)"),
     (GZIP, "a gzip file"),

@@ -78,6 +78,7 @@ class ReportPair:
     source: str
     score: float | None
     decision: PairDecision
+    """A word for people; `PairResult` has True, False or None, by the threshold alone."""
     passages: tuple[Evidence, ...] = ()
     warnings: tuple[str, ...] = ()
     gains: TokenGains | None = None

@@ -198,7 +198,7 @@ WHITE = "<w:color w:val='FFFFFF'/>"
 STYLE = "<w:style w:type='character' w:styleId='h'><w:rPr><w:vanish/></w:rPr></w:style>"
 BY_STYLE, TINY, HIDDEN_Q = "<w:rStyle w:val='h'/>", "fo:font-size='1pt'", "<i class=x>q</i>"
 HALVES = re.compile(r"\b([A-Za-z]{2})(?=[a-z])")
-ENCODED = "read as {}, for it is not UTF-8"
+ENCODED = "the encoding is {}, not UTF-8"
 BOX = "<w:r><w:pict><w:txbxContent><w:p>{}</w:p></w:txbxContent></w:pict></w:r>"
 FOOTNOTES = REWORDED.replace(". ", ".12 ")
 NARROW = re.sub(r"\b(\w{4})(\w{3,})\b", "\\1{}\n\\2", COPIED)

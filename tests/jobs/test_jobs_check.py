@@ -434,11 +434,12 @@ def test_short_foreign_and_empty_texts_have_warnings(check: Callable[..., Any], 
     texts = write(tmp_path / "susp", {"short.txt": "Word.", "de.txt": german, "empty.md": " \n"})
     done = check(texts, write(tmp_path / "src", {"source.txt": german}))
     decisions = {row["suspicious"]: row["decision"] for row in read_rows(tmp_path / "out")}
-    assert decisions == {"short.txt": "unclear", "de.txt": "likely", "empty.md": "unclear"}
+    assert decisions == {"short.txt": "unclear", "de.txt": "likely", "empty.md": "not read"}
     assert done.err.count("not calibrated for this language") == 1
-    assert "warning: empty text: empty.md\n" in done.err
+    assert "warning: not read: empty.md. This file contains no words. Ask for a new copy.\n" in done.err
     assert "short.txt has 1 word, fewer than 60: too short" in (tmp_path / "out" / "report.csv").read_text()
-    strict = check(texts, texts, "--strict", output="strict", code=2)
+    assert "empty.md: This file contains no words. " in check(texts, texts, "--strict", output="strict", code=2).err
+    strict = check(texts / "de.txt", texts / "short.txt", "--strict", output="strict", code=2)
     assert ". Correct the input or leave out --strict" in strict.err
 
 
@@ -544,7 +545,7 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_compared(
     texts = write_bytes(tmp_path / "susp", good | bad | {"~$a.docx": b"lock", ".~lock.a.odt#": b"lock"})
     done = check(texts, SOURCE)
     reasons = {"b.pdf": "This PDF is a scan. Run OCR first", "e.txt": "this is a PDF, not a text file. Export it"}
-    reasons["c.docx"] = "Word or LibreOffice cannot open this file. Ask for a new copy"
+    reasons["c.docx"] = "This file is damaged (File is not a zip file). Ask for a new copy"
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     rows = read_rows(tmp_path / "out")
     listed = {row["suspicious"]: row["warnings"] for row in rows if row["decision"] == "not read"}
@@ -559,8 +560,8 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_compared(
     assert "1 of 2 pages have no text, page 2 first" in page
     assert "Käse – für Müller" in (tmp_path / "out" / "texts" / "suspicious" / "cp1252.txt.txt").read_text("utf-8")
     assert "“Käse” und Brötchen" in (tmp_path / "out" / "texts" / "suspicious" / "page.html.txt").read_text("utf-8")
-    assert "read as Windows-1252: cp1252.txt, page.html" in done.err
-    assert done.err.count("read as UTF-16") == 1
+    assert "the encoding is Windows-1252: cp1252.txt, page.html" in done.err
+    assert done.err.count("the encoding is UTF-16") == 1
     assert "b.pdf: This PDF is a scan" in check(texts, SOURCE, "--overwrite", "--strict", code=2).err
 
 

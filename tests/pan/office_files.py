@@ -29,7 +29,8 @@ def pack(parts: Mapping[str, str]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in parts.items():
-            archive.writestr(name, content)
+            # programs tell an ODT by this part, which is not compressed
+            archive.writestr(name, content, zipfile.ZIP_STORED if name == "mimetype" else None)
     return packed.getvalue()
 
 

@@ -68,13 +68,13 @@ def lock_pdf(password: str, owner: str) -> bytes:
 
 
 def test_passwords_are_told_and_a_file_that_opens_without_one_is_read(tmp_path: Path) -> None:
-    assert refuse(tmp_path, "a.pdf", lock_pdf("secret", "owner")).startswith("is protected by a password. ")
+    assert refuse(tmp_path, "a.pdf", lock_pdf("secret", "owner")).startswith("This file is protected by a password. ")
     assert "Left column line 0." in read(tmp_path, "b.pdf", lock_pdf("", "owner")).text
     encrypted = '<manifest:encryption-data manifest:checksum="x"/>'
-    assert refuse(tmp_path, "a.odt", make_odt(manifest=encrypted)).startswith("is protected by a password. ")
+    assert refuse(tmp_path, "a.odt", make_odt(manifest=encrypted)).startswith("This file is protected by a password. ")
     older = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
     assert refuse(tmp_path, "a.docx", older).startswith(
-        "is protected by a password, or has the format of before 2007. "
+        "This file is protected by a password, or has the format of before 2007. "
     )
 
 
@@ -84,6 +84,20 @@ def test_damaged_files_are_one_line(name: str, data: bytes, tmp_path: Path) -> N
     line = refuse(tmp_path, name, data)
     assert "\n" not in line
     assert ". " in line
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind", "expected"),
+    [
+        ("a.pdf", make_docx(), "a Word document (DOCX)", "a PDF"),
+        ("a.PDF", make_odt(), "an OpenDocument text (ODT)", "a PDF"),
+        ("a.docx", make_pdf([COLUMNS]), "a PDF", "a Word document (DOCX)"),
+        ("a.docx", make_odt(), "an OpenDocument text (ODT)", "a Word document (DOCX)"),
+        ("a.odt", make_docx(), "a Word document (DOCX)", "an OpenDocument text (ODT)"),
+    ],
+)
+def test_a_wrong_ending_is_told(name: str, data: bytes, kind: str, expected: str, tmp_path: Path) -> None:
+    assert refuse(tmp_path, name, data) == f"This file is {kind}, not {expected}. Correct the ending of its name."
 
 
 def test_entities_and_bombs_are_refused(tmp_path: Path) -> None:

@@ -30,12 +30,24 @@ def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Pa
     )
 
 
-def test_a_line_has_twenty_names(tmp_path: Path) -> None:
-    for number in range(22):
-        (tmp_path / f"{number:02}.txt").write_text(" ")
+def test_a_line_has_twenty_names() -> None:
     notices = Notices()
-    read_documents(tmp_path, notices)
+    for number in range(22):
+        notices.add_file("empty text", f"{number:02}.txt")
     assert notices.list_warnings() == [f"warning: empty text: {', '.join(f'{n:02}.txt' for n in range(20))} and 2 more"]
+
+
+def test_a_text_without_a_word_is_not_read(tmp_path: Path) -> None:
+    for name, data in {"a.txt": b"", "b.md": b" \n-- \xe2\x80\xa6", "c.txt": b"\0\1\2", "d.html": b"<p><br>"}.items():
+        (tmp_path / name).write_bytes(data)
+    reason = "This file contains no words. Ask for a new copy."
+    assert refuse(tmp_path) == [f"{path}: {reason}" for path in sorted(tmp_path.iterdir())]
+    (tmp_path / "e.txt").write_text("1")
+    notices = Notices()
+    assert list(read_documents(tmp_path, notices)) == ["e.txt"]
+    assert notices.left_out == dict.fromkeys(("a.txt", "b.md", "c.txt", "d.html"), reason)
+    with pytest.raises(UserError, match="a.txt: This file contains no words"):
+        read_documents(tmp_path, Notices(strict=True))
 
 
 def test_a_file_is_a_folder_of_one(tmp_path: Path) -> None:
@@ -113,7 +125,7 @@ def test_a_declared_encoding_that_no_page_has_is_ignored(charset: str, tmp_path:
     (tmp_path / "a.html").write_bytes(page)
     (document,) = read_documents(tmp_path, Notices()).values()
     assert document.text == "Käse, Bücher und vieles mehr"
-    assert document.warnings == ("read as Windows-1252, for it is not UTF-8",)
+    assert document.warnings == ("the encoding is Windows-1252, not UTF-8",)
 
 
 def make_zip(path: Path, files: Mapping[str, bytes]) -> Path:
@@ -170,7 +182,7 @@ def test_members_of_a_hostile_zip_file_are_named_and_the_others_read(tmp_path: P
         "link.txt": f"{folders.LINK}. Copy its target.",
         "big.txt": "larger than 64 MB. Remove its pictures, or split it.",
         "slow.txt": "is packed by an unsupported method. Unpack the zip file and give the folder.",
-        "cut.txt": "is damaged in the zip file. Ask for a new copy.",
+        "cut.txt": "This file is damaged in the zip file. Ask for a new copy.",
         "deep/" * 40 + "d.txt": "is more than 32 folders deep. Move it up.",
         "n" * 300 + ".txt": "its name is too long. Shorten it.",
         "good.txt": "another file in the zip file has the same name. Rename it.",
@@ -186,10 +198,10 @@ def test_members_of_a_hostile_zip_file_are_named_and_the_others_read(tmp_path: P
         (
             {"a.txt": b"secret"},
             lambda data: data.replace(b"\x14\0\0\0\x08", b"\x14\0\1\0\x08"),
-            "a.txt: is prot",
+            "a.txt: This file is prot",
         ),
         ({"a.txt": b"a"}, lambda data: data[:40], "no zip file, or a damaged one. Ask for a new copy."),
-        ({"a.txt": b"a"}, lambda data: data[8:], "a.txt: is damaged in the zip file. Ask for a new copy."),
+        ({"a.txt": b"a"}, lambda data: data[8:], "a.txt: This file is damaged in the zip file. Ask for a new copy."),
         ({}, lambda data: data, "contains no texts"),
         ({f"{n}.txt": b"0" * (60 << 20) for n in range(2)}, lambda data: data, "looks like a compression bomb"),
     ],
