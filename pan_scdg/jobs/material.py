@@ -217,9 +217,7 @@ def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:
     return text._replace(shown=text.shown._replace(excluded=excluded), compared=file)
 
 
-def _exclude_template(
-    texts: Sequence[CheckedText], template: PreparedText
-) -> tuple[list[CheckedText], list[str]]:
+def _exclude_template(texts: Sequence[CheckedText], template: PreparedText) -> tuple[list[CheckedText], list[str]]:
     """Return the texts without the template, and a line about how much of it was in how many, if any was."""
     masked: list[CheckedText] = []
     begins, is_found = template.words[:, 0], np.zeros(len(template.words), bool)

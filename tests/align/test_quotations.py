@@ -70,9 +70,10 @@ def classify(text: str, part: str) -> tuple[Kind | None, bool]:
         ),
         ("a [quote=Ann]b [quote]c[/quote] d", ["[quote]c[/quote]"]),
         ("    all of\n    the text\n\n    is set\n    like this", []),
-        ('"One" (Ann,\np. 4), “two” [3] or "three" and (four) or "five" (a\n\nb)', [
-            '"One"', " (Ann,\np. 4)", "“two”", " [3]", '"three"', '"five"'
-        ]),
+        (
+            '"One" (Ann,\np. 4), “two” [3] or "three" and (four) or "five" (a\n\nb)',
+            ['"One"', " (Ann,\np. 4)", "“two”", " [3]", '"three"', '"five"'],
+        ),
         (f'"One" ({"a" * 101})', ['"One"']),
     ],
 )

@@ -48,7 +48,7 @@ SPLIT = [
     ("It ends.\n\n---\n\nIt begins.\n\n***", ["It ends.", "---\n\nIt begins.\n\n***"]),
     ("at 12\xa0GeV. Then", ["at 12\xa0GeV.", "Then"]),
     ("„Es regnet.“ Dann »Nein.« Also ‚Ja!‘ So.", ["„Es regnet.“", "Dann »Nein.«", "Also ‚Ja!‘", "So."]),
-    ("Er sagt: „Es regnet.“12 »Dann nicht.«[3] ›Gut.‹ Ja.", ["Er sagt: „Es regnet.“12", "»Dann nicht.«[3]", "›Gut.‹", "Ja."]),
+    ("Also: „Es regnet.“12 »Nein.«[3] ›Gut.‹ Ja.", ["Also: „Es regnet.“12", "»Nein.«[3]", "›Gut.‹", "Ja."]),
     ("The value of x. Then y.", ["The value of x.", "Then y."]),
     ("...", ["..."]),
     ("", []),
