@@ -167,7 +167,8 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
     names = Counter(text.shown.name for text in ([*suspicious] if inputs.among else []) + sources + old)
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UserError(f"two texts have the name {name} in the report", "rename one of them", inputs.suspicious)
-    written, excluded = [*suspicious, *old], []
+    written = [*suspicious, *old]
+    excluded: list[str] = []
     if received is not None and inputs.template is not None:
         sources, _ = _exclude_template(sources, received)
         written, excluded = _exclude_template(written, received)
