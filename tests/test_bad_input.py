@@ -342,7 +342,7 @@ BAD = {
     ),
     "several bad texts": _check(
         {"susp/c.txt": bytes(range(128, 256)), "susp/d/e.txt": PDF},
-        "/susp/c.txt:1: not UTF-8: .*\n.*/susp/d/e.txt: this is a PDF, not a text file. Export it",
+        "/susp/c.txt:1: not UTF-8: .*\n.*/susp/d/e.txt: This file is a PDF, not a text file. Correct",
         "--strict",
         lines=2,
     ),

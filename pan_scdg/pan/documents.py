@@ -67,7 +67,12 @@ def read_any_document(path: Path) -> ReadDocument:
     kind = path.suffix.lower()
     if kind in CONVERTERS:
         return _convert(path, kind)
-    text, encoding = read_any_encoding(path, CHARSET if kind in HTML else None)
+    try:
+        text, encoding = read_any_encoding(path, CHARSET if kind in HTML else None)
+    except UserError as e:
+        if wrong_ending := _find_wrong_ending(path, "a text file"):
+            raise UserError(*wrong_ending, path) from e
+        raise
     written = text
     warnings = [] if encoding is None else [f"the encoding is {encoding}, not UTF-8"]
     if kind in HTML:
@@ -122,10 +127,19 @@ def answer_for(path: Path) -> dict[str, Any]:
     except MemoryError:
         return {"error": ("needs too much memory", "split the file")}
     except Exception as e:  # the libraries raise whatever a damaged file leads to
-        expected, kind = CONVERTED[path.suffix.lower()], recognise_format(path.read_bytes())
-        if kind != expected and kind in CONVERTED.values():
-            return {"error": (f"This file is {kind}, not {expected}", "correct the ending of its name")}
-        return {"error": (f"This file is damaged ({get_first_line(e)[:200]})", "ask for a new copy")}
+        # an author does not know that a document is a zip file
+        detail = "" if isinstance(e, BadZipFile) else f" ({get_first_line(e)[:200]})"
+        damaged = f"This file is damaged{detail}", "ask for a new copy"
+        return {"error": _find_wrong_ending(path, CONVERTED[path.suffix.lower()]) or damaged}
+
+
+def _find_wrong_ending(path: Path, expected: str) -> tuple[str, str] | None:
+    """Return what a file is and what to do if another ending of its name would be read."""
+    with open_regular(path) as file:
+        kind = recognise_format(file.read(CONVERTED_BYTES))
+    if kind == expected or kind not in CONVERTED.values():
+        return None
+    return f"This file is {kind}, not {expected}", "correct the ending of its name"
 
 
 def convert_file(path: Path) -> dict[str, Any]:

@@ -544,8 +544,8 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_compared(
     bad = {"b.pdf": make_pdf([[]]), "c.docx": b"not a document", "e.txt": b"%PDF-1.7"}
     texts = write_bytes(tmp_path / "susp", good | bad | {"~$a.docx": b"lock", ".~lock.a.odt#": b"lock"})
     done = check(texts, SOURCE)
-    reasons = {"b.pdf": "This PDF is a scan. Run OCR first", "e.txt": "this is a PDF, not a text file. Export it"}
-    reasons["c.docx"] = "This file is damaged (File is not a zip file). Ask for a new copy"
+    reasons = {"b.pdf": "This PDF is a scan. Run OCR first", "e.txt": "This file is a PDF, not a text file. Correct"}
+    reasons["c.docx"] = "This file is damaged. Ask for a new copy"
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     rows = read_rows(tmp_path / "out")
     listed = {row["suspicious"]: row["warnings"] for row in rows if row["decision"] == "not read"}
