@@ -37,7 +37,7 @@ NOT_ENGLISH = "not calibrated for this language: the text does not seem to be En
 _EMBEDDED = re.compile(
     r"data:[\w/+.-]{1,99};base64,\s?[A-Za-z0-9+/=]+(?:\s+[A-Za-z0-9+/=]{50,})*(?:\s[A-Za-z0-9+/=]+(?=\s*[)\"'>]))?"
     r"|^(?:[A-Za-z0-9+/=]{50,}\r?\n){3,}(?:[A-Za-z0-9+/=]+$)?"
-    r"|<(svg|style|script)\b(?:(?!<\1\b)[\s\S])*?</\1>",
+    r"|<(svg|style|script)\b(?:(?!<\1\b)[\s\S])*?</\1>|<img\b[^<>]*>",
     re.MULTILINE,
 )
 """A picture or a style within Markdown."""

@@ -32,7 +32,7 @@ CONVERTED = {".docx": DOCX, ".odt": ODT, ".pdf": PDF}
 FORMATS = (*PLAIN, *HTML, *CONVERTERS)
 CHARSET = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*(iso-8859-\d{1,2}|windows-\d{3,4}|koi8-[ru]|big5|gb18030|gbk|gb2312"""
-    rb"""|shift_jis|euc-jp|euc-kr)\b""",
+    rb"""|(?:shift_|x-s)jis|euc-jp|euc-kr)\b""",
     re.IGNORECASE,
 )
 """The encoding that an HTML page declares; others that Python knows take quadratic time, or give no valid text."""

@@ -165,6 +165,9 @@ def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
             warnings[HIDDEN] = None
             for text in texts:
                 text.text = space if text is texts[0] else ""
+    for art in list(root.iter("{*}textpath")):
+        art.tag = f"{WORD}txbxContent"
+        etree.SubElement(art, f"{WORD}p").append(_make_run(art.get("string") or ""))
     for paragraph in root.iter(f"{WORD}p"):
         if style := _choose_style(paragraph, formats):
             _set_style(paragraph, style)
@@ -176,7 +179,7 @@ def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
     for wrapper in list(root.iter(*WRAPPERS)):
         _move_behind(wrapper, wrapper)
         wrapper.getparent().remove(wrapper)
-    if root.find(f".//{WORD}altChunk") is not None:
+    if next(root.iter(f"{WORD}altChunk", f"{WORD}subDoc"), None) is not None:
         warnings[NOT_READ] = None
     result: bytes = etree.tostring(root)
     return result
@@ -250,6 +253,8 @@ def _choose_style(paragraph: Any, formats: Formats) -> str:
     if any(map(names_quotation, formats.name_styles(paragraph))):
         return QUOTATION
     found = formats.list_for_paragraph(paragraph)
+    if [_name(bar) for bar in _list_borders(found)] in (["left"], ["start"]):
+        return QUOTATION
     if (indent := _find(found, "ind")) is None:
         return ""
     sides = (indent.get(f"{WORD}{side}") or indent.get(f"{WORD}{other}") or "" for side, other in SIDES)
@@ -257,6 +262,12 @@ def _choose_style(paragraph: Any, formats: Formats) -> str:
     if left and right:
         return QUOTATION
     return INDENTED if left and _find(found, "numPr") is None else ""
+
+
+def _list_borders(formats: list[Any]) -> list[Any]:
+    """Return the lines around a paragraph."""
+    borders = _find(formats, "pBdr")
+    return [] if borders is None else [line for line in borders if _get_value(line) not in ("none", "nil")]
 
 
 def _find(formats: list[Any], name: str) -> Any:
@@ -292,6 +303,10 @@ def _read_number(value: str) -> float:
 
 def _read_colour(formats: list[Any]) -> Colour | None:
     """Return the colour of letters; None: one that contrasts with the background."""
+    fill = next((e for each in formats for e in each if _name(e) == "textFill"), None)
+    if fill is not None:  # newer programs use it in place of the colour
+        values = [next(iter(e.values()), "") for e in fill.iterfind("{*}solidFill/*")]
+        return WHITE if values and values[0] in ("bg1", "lt1") else _parse_hex("".join(values))
     element = _find(formats, "color")
     if element is None:
         return None

@@ -26,8 +26,8 @@ LEFT_OUT = (
     *(f"{SVG}title", f"{SVG}desc"),
 )
 """Deleted text, comments and names: no part of the text."""
-_PROPERTIES = "background-color color display fill fill-color font-size font-style margin-left margin-right opacity"
-_PROPERTIES += " text-position text-scale"
+_PROPERTIES = "background-color border-left color display fill fill-color font-size font-style margin-left"
+_PROPERTIES += " margin-right opacity text-position text-scale"
 PROPERTIES = frozenset(_PROPERTIES.split())
 """Attributes of formats that decide what a reader sees; CSS has the same names and values for all but three."""
 

@@ -43,6 +43,11 @@ _UNITS = {"pt": 1.0, "px": 0.75, "in": 72.0, "cm": 72 / 2.54, "mm": 7.2 / 2.54, 
 _UNITS |= {"vw": 9.6, "vh": 5.4}  # of a usual window
 _LENGTH = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))([a-z]+|%)?(?:[\s/]|$)")
 _MOVED = re.compile(r"translate(?:x|y|3d)?\((?:[^()]*,)?\s*(-[\w.]+)")
+_SCALED = re.compile(r"scale(?:x|y|3d)?\((?:[^()]*,)?\s*(?=[\d.])0?(?:\.0\d*)?\s*[,)]")
+"""By less than a tenth."""
+_ENDS = [f"{name}{end}" for name in ("inset", "inset-block", "inset-inline") for end in ("", "-start", "-end")]
+_ENDS += ["left", "top", "right", "bottom"]
+_WIDE = re.compile(r"\((?:min-width:|width\s*>=?)\s*([\d.]+[a-z]*)\)")
 _FILTER = re.compile(r"opacity\(([^()]*)\)")
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,([^()]*))?\)")
 _LOOKS_AROUND = re.compile(r"-of-type|\bof\b")
@@ -51,10 +56,11 @@ _DATA = re.compile(r"data:[^\"')]*")
 _INHERITED = ("", "inherit", "initial", "unset", "none", "auto")
 _PROPERTIES = """
 -webkit-background-clip -webkit-text-fill-color background background-clip background-color border-inline-start
-border-left bottom clip clip-path color content-visibility display filter font font-size font-style height left margin
-margin-inline margin-inline-end margin-inline-start margin-left margin-right max-height max-width opacity overflow
-padding padding-inline padding-inline-end padding-inline-start padding-left padding-right position right text-indent top
-transform visibility width zoom
+border-left bottom clip clip-path color content-visibility display filter font font-size font-style height inset
+inset-block inset-block-end inset-block-start inset-inline inset-inline-end inset-inline-start left margin margin-inline
+margin-inline-end margin-inline-start margin-left margin-right max-height max-width opacity overflow padding
+padding-inline padding-inline-end padding-inline-start padding-left padding-right position right scale text-indent top
+transform translate visibility width zoom
 """
 PROPERTIES = frozenset(_PROPERTIES.split())
 
@@ -199,24 +205,35 @@ def has_bar(declared: Mapping[str, str]) -> bool:
 
 
 def names_quotation(style: str) -> bool:
-    """Return True for the name of a style for block quotations, in which an ODT spells spaces out."""
-    return style.replace("_20_", "").replace(" ", "").casefold() in QUOTATION_STYLES
+    """Return True for the name of a style for block quotations, also as an ODT or a page that Word saved spells it."""
+    return style.replace("_20_", "").replace(" ", "").casefold().removeprefix("mso") in QUOTATION_STYLES
+
+
+def _is_for_wide_window(condition: str) -> bool:
+    """Return True for the condition of a sheet that a screen with a wide window meets."""
+    parts = condition.removeprefix("only ").split(" and ")
+    widths = map(_WIDE.fullmatch, parts)
+    return all(
+        part in ("all", "screen") or (width is not None and measure(width[1], 12, MAX_WINDOW) <= 100 * _UNITS["vw"])
+        for part, width in zip(parts, widths, strict=True)
+    )
 
 
 def is_moved_away(declared: Mapping[str, str]) -> bool:
     """Return True for an element that lies outside of the page or has no room."""
     position = declared.get("position", "static")
-    ends = [declared.get(name, "") if position != "static" else "" for name in ("left", "top", "right", "bottom")]
-    places = [*ends, *(declared.get(name, "") for name in ("text-indent", "margin-left"))]
+    ends = [end for name in _ENDS if position != "static" for end in declared.get(name, "").split()]
+    places = [*ends, *declared.get("translate", "").split()]
+    places += [declared.get(name, "") for name in ("text-indent", "margin-left")]
     sizes = (declared.get(name, "") for name in ("width", "height", "max-width", "max-height"))
     return (
         any(_is_beyond(place[1:], MIN_OFFSET) for place in places if place.startswith("-"))
         # what is fixed cannot be scrolled to
         or (position == "fixed" and any(_is_beyond(end, MAX_WINDOW) for end in ends))
-        or (declared.get("overflow") == "hidden" and any(0 <= measure(size, 12, 9) <= 1 for size in sizes))
+        or (declared.get("overflow") in ("hidden", "clip") and any(0 <= measure(size, 12, 9) <= 1 for size in sizes))
         or bool(re.match(r"rect\((?:[01](?:px)?[\s,]*){4}\)", declared.get("clip", "")))
         or declared.get("clip-path", "").startswith(("inset(50%", "inset(100%", "circle(0"))
-        or declared.get("transform", "").startswith("scale(0)")
+        or bool(_SCALED.search(f"{declared.get('transform', '')} scale({declared.get('scale', 'none')})"))
         or any(_is_beyond(place[1:], MIN_OFFSET) for place in _MOVED.findall(declared.get("transform", "")))
     )
 
@@ -369,6 +386,6 @@ def _list_rules(nodes: Iterable[Any], depth: int = 0) -> Iterator[Any]:
             yield node
         elif node.type == "at-rule" and node.content is not None and depth < 4:
             name, condition = node.lower_at_keyword, _write(node.prelude).lower()
-            if name in ("layer", "supports") or (name == "media" and condition in ("all", "screen")):
+            if name in ("layer", "supports") or (name == "media" and _is_for_wide_window(condition)):
                 inner = tinycss2.parse_rule_list(node.content, skip_comments=True, skip_whitespace=True)
                 yield from _list_rules(inner, depth + 1)

@@ -57,12 +57,12 @@ BYTE_ORDER_MARKS = (
 )
 """The longer ones first."""
 CODECS = {
-    "UTF-32": "UTF-32",
-    "UTF-16": "UTF-16",
+    **{name: name for name in ("UTF-32", "UTF-16", "UTF-16-BE", "UTF-16-LE")},
     **dict.fromkeys(("Windows-1252", "Latin-1 or Windows-1252"), "Windows-1252"),
 }
 """Names of `guess_encoding`, and those that Python knows."""
 AS_BROWSERS = {"ISO-8859-1": "Windows-1252", "ISO-8859-9": "Windows-1254", "GB2312": "GBK"}
+AS_BROWSERS |= {"EUC-KR": "CP949", "SHIFT_JIS": "CP932", "X-SJIS": "CP932"}
 """What browsers read a declared encoding as: one with more characters, such as typographic quotation marks."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
@@ -171,8 +171,8 @@ def read_any_encoding(path: Path, declared: re.Pattern[bytes] | None = None) -> 
         return _decode_document(data, path), None
     except UserError:
         named = declared and declared.search(data[:SAMPLE])
-        encoding = CODECS.get(guess_encoding(data) or "", "") if recognise_format(data) is None else ""
-        if encoding and named and not _is_wide(data[:SAMPLE]):
+        encoding = CODECS.get(guess_encoding(data) or "", "") if recognise_format(data) is None else None
+        if encoding is not None and named and not _is_wide(data[:SAMPLE]):
             label = named[1].decode("ascii", "replace").upper().replace("WINDOWS", "Windows")
             encoding = AS_BROWSERS.get(label, label)
         try:
@@ -245,7 +245,9 @@ def guess_encoding(data: bytes) -> str | None:
             return name
     sample = data[:SAMPLE]
     if _is_wide(sample):
-        return "UTF-32" if sample.count(0) > 0.6 * len(sample) else "UTF-16"
+        if sample.count(0) > 0.6 * len(sample):
+            return "UTF-32"
+        return "UTF-16-BE" if sample[::2].count(0) > sample[1::2].count(0) else "UTF-16-LE"
     foreign = [byte for byte in sample if byte >= 0x80]
     # in Western languages few letters have accents
     if not foreign or 0 in sample or len(foreign) > 0.3 * len(sample):
@@ -254,9 +256,14 @@ def guess_encoding(data: bytes) -> str | None:
 
 
 def _is_wide(data: bytes) -> bool:
-    """Return True if a quarter of the bytes or more are 0, as in encodings with two or four bytes per character."""
+    """Return True for an encoding with two or four bytes per character.
+
+    A quarter of the bytes or more are 0; or of other alphabets than Latin the first or the second ones of spaces.
+    """
     sample = data[:SAMPLE]
-    return len(sample) >= 16 and sample.count(0) >= 0.25 * len(sample)
+    first, second = sample[::2].count(0), sample[1::2].count(0)
+    is_of_spaces = min(first, second) * 10 < first + second >= 0.03 * len(sample)
+    return len(sample) >= 16 and (first + second >= 0.25 * len(sample) or is_of_spaces)
 
 
 # Lines

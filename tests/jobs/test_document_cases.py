@@ -131,6 +131,12 @@ def odt_in_style(content: str) -> bytes:
     return make_odt("".join(f"<text:p{style}>{text}</text:p>" for text, style in paragraphs), styles=styles)
 
 
+def odt_paragraph(content: str, properties: str) -> bytes:
+    style = f"<style:paragraph-properties {properties}/></style:style>"
+    style = f"<style:style style:name='P' style:family='paragraph'>{style}"
+    return odt(f"</text:p><text:p text:style-name='P'>{content}</text:p><text:p>", style)
+
+
 def span(text: str) -> str:
     return f"<text:span text:style-name='S'>{text}</text:span>"
 
@@ -192,12 +198,17 @@ FIELD = f"<< /Subtype /Widget /Rect [40 40 90 60] /FT /Tx /T (a) /V ({COPIED}) >
 WIDE = build_pdf([WIDE_PAGE], WIDE_FONT, others=[make_stream(WIDE_MAP)])
 BASE64 = "\n".join(["iVBORw0KGgoAAAANSUhEUgAA" * 3] * 20)
 PICTURE = f"![logo](data:image/png;base64,{BASE64})\n\n[logo]: data:image/png;base64,{BASE64}\n\n{BASE64}"
+PICTURE += f"\n\n<img src='data:image/png;base64,{BASE64}' alt='logo'>"
 PICTURE += "\n\n<svg><path d='M 1 2 3 4 5 6 7 8 9 10 11 12'/></svg>"
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 WHITE = "<w:color w:val='FFFFFF'/>"
 STYLE = "<w:style w:type='character' w:styleId='h'><w:rPr><w:vanish/></w:rPr></w:style>"
+FILL = "<w14:textFill xmlns:w14='w14'><w14:solidFill><w14:srgbClr w14:val='FFFFFF'/></w14:solidFill></w14:textFill>"
 BY_STYLE, TINY, HIDDEN_Q = "<w:rStyle w:val='h'/>", "fo:font-size='1pt'", "<i class=x>q</i>"
+INSET, WIDE_ONLY = "position: fixed; inset: auto auto auto -9in", "@media (min-width: 40em) { .x { display: none } }"
 HALVES = re.compile(r"\b([A-Za-z]{2})(?=[a-z])")
+GBK = f"<meta charset=gb2312><p>{CHINESE}</p>".encode("gbk")
+SHIFT_JIS = f"<meta charset=x-sjis><p>{JAPANESE}①</p>".encode("cp932")
 ENCODED = "the encoding is {}, not UTF-8"
 BOX = "<w:r><w:pict><w:txbxContent><w:p>{}</w:p></w:txbxContent></w:pict></w:r>"
 FOOTNOTES = REWORDED.replace(". ", ".12 ")
@@ -241,6 +252,10 @@ CASES = [
     Case("off-page.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { text-indent: -999px }"), warnings=(HIDDEN,)),
     Case("aria-hidden.html", html(f"<span aria-hidden=true>{COPIED}</span>")),
     Case("moved.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { transform: translate(-9in) }"), warnings=(HIDDEN,)),
+    Case("filled-letters.docx", docx(hide_in_words(COPIED, run("q", FILL), run)), warnings=(HIDDEN,)),
+    Case("inset.html", html(hide_in_words(COPIED, HIDDEN_Q), f".x {{ {INSET} }}"), warnings=(HIDDEN,)),
+    Case("no-size.html", html(hide_in_words(COPIED, HIDDEN_Q), ".x { scale: 0 }"), warnings=(HIDDEN,)),
+    Case("wide-window.html", html(hide_in_words(COPIED, HIDDEN_Q), WIDE_ONLY), warnings=(HIDDEN,)),
     Case("white-letters-of-two-bytes.pdf", WIDE, is_copied=True, warnings=(HIDDEN,)),
     Case("white-text.pdf", pdf(COPIED, "1 g"), NO_SIGN, warnings=(HIDDEN,)),
     # letters
@@ -261,6 +276,8 @@ CASES = [
     Case("field.docx", docx(f"<w:fldSimple>{run(COPIED)}</w:fldSimple>")),
     Case("deleted.docx", docx(f"<w:del><w:r><w:delText>{COPIED}</w:delText></w:r></w:del>"), NO_SIGN),
     Case("embedded.docx", docx(run("Before.") + "</w:p><w:altChunk/><w:p>"), NO_SIGN, warnings=(NOT_READ,)),
+    Case("document-within.docx", docx(run("Before.") + "</w:p><w:subDoc/><w:p>"), NO_SIGN, warnings=(NOT_READ,)),
+    Case("word-art.docx", docx(f"<w:r><w:pict><textpath string='{COPIED}'/></w:pict></w:r>")),
     Case("frame.odt", odt(FRAME)),
     Case("deleted.odt", odt(f"<text:tracked-changes>{COPIED}</text:tracked-changes>"), NO_SIGN),
     Case("field.pdf", pdf(catalog="/AcroForm << /Fields [4 0 R] >>", page="/Annots [4 0 R]", others=[FIELD])),
@@ -298,6 +315,9 @@ CASES = [
     Case("items.html", html(f"<blockquote><ul><li>{QUOTED.replace(', ', '<li>')}</ul></blockquote>"), NO_SIGN),
     Case("padding.html", html(f"<p style='padding: 0 40px'>{QUOTED}"), NO_SIGN),
     Case("a-bar.html", html(f"<p style='border-left: 4px solid #ccc'>{QUOTED}"), NO_SIGN),
+    Case("a-bar.docx", docx(run(QUOTED), "<w:pBdr><w:left w:val='single' w:sz='24'/></w:pBdr>"), NO_SIGN),
+    Case("a-bar.odt", odt_paragraph(QUOTED, "fo:border-left='3pt solid #cccccc'"), NO_SIGN),
+    Case("saved-by-word.html", html(f"</p><p class=MsoQuote>{QUOTED}"), NO_SIGN),
     Case("a-page-with-padding.html", f"<div style='padding: 0 40px; border-left: 4px solid'>{html(COPIED)}</div>"),
     Case("parents.odt", odt_in_style(QUOTED), NO_SIGN),
     Case("based-on.docx", docx(run(QUOTED), "<w:pStyle w:val='a'/>", BASED_ON_QUOTE), NO_SIGN),
@@ -364,6 +384,10 @@ CASES = [
     # files
     Case("mentions-encryption.docx", docx(run("manifest:encryption-data") + run(COPIED))),
     Case("windows-1252.txt", join(COPIED + " “Café”").encode("cp1252"), warnings=(ENCODED.format("Windows-1252"),)),
+    Case("utf-16-be.txt", join(COPIED).encode("utf-16-be"), warnings=(ENCODED.format("UTF-16-BE"),)),
+    Case("hebrew.txt", POINTED.encode("utf-16-le"), warnings=(ENCODED.format("UTF-16-LE"),), source=POINTED),
+    Case("gbk.html", GBK, is_copied=True, warnings=(ENCODED.format("GBK"),), source=CHINESE),
+    Case("shift-jis.html", SHIFT_JIS, is_copied=True, warnings=(ENCODED.format("CP932"),), source=f"{JAPANESE}①"),
     Case("utf-16.txt", join(COPIED).encode("utf-16"), warnings=(ENCODED.format("UTF-16"),)),
 ]  # fmt: skip
 
