@@ -53,12 +53,12 @@ def test_the_truth_names_files_that_exist() -> None:
 
 @pytest.mark.long
 def test_decisions_of_the_essays(checked: Checked) -> None:
-    """As ``benchmarks/results/essays.md`` has them: no reuse is missed, and three honest essays are called likely."""
+    """As ``benchmarks/results/essays.md`` has them: no reuse is missed, and two honest essays are called likely."""
     pairs = {(row["suspicious"], row["source"]): row["decision"] for row in checked.rows}
     likely = {pair for pair, decision in pairs.items() if decision == "likely"}
     unclear = {pair for pair, decision in pairs.items() if decision == "unclear"}
     assert likely | unclear > read_truth("yes")
-    assert {pair[0] for pair in likely - read_truth("yes")} == {"quinn.txt", "rosa.txt", "samir.txt"}
+    assert {pair[0] for pair in likely - read_truth("yes")} == {"quinn.txt", "samir.txt"}
     assert {pair[0] for pair in unclear} == {"pavel.txt", "vera.txt", "zoe.txt"}
     assert "alice.txt" in checked.printed.splitlines()[2]
 
