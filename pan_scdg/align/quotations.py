@@ -27,11 +27,14 @@ MAX_QUOTATION_WORDS = 100
 MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2, "formal": 1 / 3}
 """Largest share of a text's words in its parts of a kind that is excluded; above it, all of them count."""
 
-_MARKS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "‚": "‘’", "「": "」", "『": "』"}
-_EITHER_SIDE = {'"': '"', "”": "”“", "»": "»«", "›": "›‹", "‟": "”", "＂": "＂", "″": "″", "〝": "〞〟"}
+_MARKS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "‚": "‘’", "「": "」", "『": "』", "｢": "｣"}
+_EITHER_SIDE = {'"': '"', "”": "”“", "»": "»«", "›": "›‹", "‟": "”", "＂": "＂", "″": "″", "〝": "〞〟", "״": "״"}
 """Marks that also close a quotation: they open one at the beginning of a word only."""
-_BEFORE = r"(?<![^\s\ufeff\u200b(\[{<—–/:*_-])"
-_AFTER = r"(?!(?![\d¹²³⁰⁴-⁹]{1,3}(?!\w))\w)"
+_EASTERN = r"\u0e00-\u0eff\u1100-\u11ff\u3000-\u9fff\uac00-\ud7af\uff00-\uffef"
+"""Letters and punctuation of Thai, Chinese, Japanese and Korean, which stand next to marks without a space."""
+_LETTER = rf"[^\W{_EASTERN}]"
+_BEFORE = rf"(?<![^\s\ufeff\u200b(\[{{<—–/:*_\\{_EASTERN}-])"
+_AFTER = rf"(?!(?![\d¹²³⁰⁴-⁹]{{1,3}}(?!\w)){_LETTER})"
 """No letter, but perhaps the number of a footnote."""
 _ELISION = r"(?i:(?:em|cause|cuz|cos|coz|til|till|tis|twas|bout|round|n|nuff)\b|\d)"
 """What an apostrophe also begins, as in 'em, 'cause and the '90s."""
@@ -48,11 +51,12 @@ _QUOTATION = re.compile(
         # as in LaTeX; or typed for other marks
         + [r"``[^`]+?(?:''|\")", r"(?<![`\w])`(?![`\s])[^`]+?['´](?!\w)", r"´´[^´]+´´"]
         + [rf"{_BEFORE},,(?=[^\s,])(?:(?!,,)[^\"“”])+?(?:''|[\"“”])", r"<<(?=\s?[^\s<])[^<>]+>>"]
+        + [r"(?<!\S)\" [^\"“”]+ \"(?![^\s.,;:!?)])", r"\\enquote\*?\{[^{}]+\}"]
         # a single mark is an apostrophe, too, before a letter, or after the s of a plural
-        + [r"‘[^‘’]+(?:(?:’(?=\w)|(?<=s)’(?= [a-z]))[^‘’]+)*’(?!\w)"]
+        + [rf"‘[^‘’]+(?:(?:’(?={_LETTER})|(?<=s)’(?= [a-z]))[^‘’]+)*’(?!{_LETTER})"]
         # a straight one also of a year or before a name: five words are a quotation
         + [
-            rf"{_BEFORE}{mark}(?!{_ELISION})(?=(?:(?:[^\s']|'(?=\w))+\s+){{4}})[^']+(?:(?<=\w)'(?=\w)[^']+)*(?<=[\w.,;:!?…)]){mark}(?![\w'])"
+            rf"{_BEFORE}{mark}(?!{_ELISION})(?=(?:(?:[^\s']|'(?=\w))+\s+){{4}})[^']+(?:(?<={_LETTER})'(?={_LETTER})[^']+)*(?<=[\w.,;:!?…)]){mark}(?!{_LETTER}|')"
             for mark in ("''", "'")
         ]
     )
@@ -72,10 +76,12 @@ _LAZY = r">(?![ \t]*>).{40,}(?<=[\w,;–—-])(?:\n[ \t]*[^\s>].*)+"
 """A line that breaks off a sentence, and further ones of its paragraph, which need no mark in Markdown."""
 _BLOCK_QUOTATION = re.compile(
     rf"^[ \t\ufeff]*(?:[-*+] )?(?:{_LAZY}|>.*)(?:\n[ \t]*(?:{_LAZY}|>.*))*"
-    r"|\[quote\b[^\[\]\n]*\](?:(?!\[quote)[\s\S])*?\[/quote\]"
-    r"|<blockquote\b[^<>]*>(?:(?!<blockquote)[\s\S])*?</blockquote>"
-    r"|\\begin\{(quot\w+|displayquote)\}(?:(?!\\begin\{)[\s\S])*?\\end\{\1\}"
-    r"|(?<=:\n\n)(?:([*_]{1,2})(?=\S)[^*_]+\2[ \t]*$|(?:(?: {2,}|\t)[^\W\d_].*(?:\n|\Z))+(?=\s|\Z))",
+    r"|(?i:\[quote\b[^\[\]\n]*\](?:(?!\[quote)[\s\S])*?\[/quote\])"
+    r"|(?i:<(blockquote|q)\b[^<>]*>(?:(?!<\1\b)[\s\S])*?</\1>)"
+    r"|\\begin\{(quot\w+|displayquote)\}(?:(?!\\begin\{)[\s\S])*?\\end\{\2\}"
+    r"|(?<=\n\n)([*_]{1,2})(?=\S)[^*_]+\3[ \t]*\([^()\n]{3,80}\)[.\s]*$"
+    r"|(?:(?<=\n\n)|\A)(?:[^\s—–>#|-].{20,}\n){1,9}\n?[—–] ?[^\W\d_a-z].{2,80}(?<![.!?:;,…])(?=\n\n(?!—|–)|\n?\Z)"
+    r"|(?<=:\n\n)(?:([*_]{1,2})(?=\S)[^*_]+\4[ \t]*$|(?:(?: {2,}|\t)[^\W\d_].*(?:\n|\Z))+(?=\s|\Z))",
     re.MULTILINE,
 )
 _INDENTED = re.compile(r"(?<=\n\n)(?=[^\w\n]*[^\W\d_a-z])(?:(?: {4}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
@@ -87,6 +93,7 @@ _LIST_NAME = re.compile(
     |web\ ?sites?|works\ (?:cited|consulted)|further\ reading|(?:end|foot)?notes|citations|literatur\w*
     |litterat?ur\w*|literatuur\w*|\w*quellen\w*|bronnen\w*|fuentes|källor|källför\w+|kilde\w*|lähteet|lähdeluettelo
     |irodalom\w*|zdroje|źródła|piśmiennictwo|kaynak\w*|литература|литературы|источники|джерела|المراجع|מקורות
+    |(?:table\ of\ )?(?:cases|legislation|statutes|authorities)|rechtsprechung\w*
     |[\w・]*(?:参考文献|參考文獻|引用文献)|참고\ ?문헌
     )(?:\ \w+){0,3}""",
     re.VERBOSE,
@@ -97,12 +104,13 @@ _LINE = re.compile(r"^[^\S\n]*\S[^\n]*", re.MULTILINE)
 _FOUR_DIGITS, _LINK = r"(?:1[5-9]|20)\d\d", r"\bdoi\b|https?://|www\."
 _YEAR = re.compile(rf"\b{_FOUR_DIGITS}[a-z]?\b|{_LINK}")
 _LABEL = r"\s*(?:[-*•+]\s|\[[^\]\n]{1,12}\]|\(?\d{1,3}[.)])"
-_SURNAME_FIRST = r"[^\W\d_a-z][\w'’-]*(?: [^\W\d_][\w'’-]*){0,2}(?:, [^\W\d_a-z]| [^\W\d_a-z]{1,2}[.,])"
+_SURNAME_FIRST = r"[^\W\d_a-z][\w'’-]*(?: [^\W\d_][\w'’-]*){0,2}(?:, [^\W\d_a-z]| [^\W\d_a-z]{1,2}[.,]| et al\b)"
 _CAPITALS_FIRST = r"[^\W\d_a-z]{3,}(?:[ -][^\W\d_a-z]{2,})*,? [^\W\d_a-z][a-z.]"
 _INITIALS_FIRST = r"[^\W\d_a-z]\.(?:[ -]?[^\W\d_a-z]\.){0,2} ?[^\W\d_a-z]"
 _BY_AUTHOR = re.compile(rf"(?:{_LABEL})?\s*(?:{_SURNAME_FIRST}|{_CAPITALS_FIRST}|{_INITIALS_FIRST})")
 _BY_LABEL = re.compile(rf"{_LABEL}|[^(\n]{{1,100}}\({_FOUR_DIGITS}")
-_CLEAR_ENTRY = re.compile(rf"{_LABEL}|{_BY_AUTHOR.pattern}|.*(?:{_LINK})")
+_BY_PARTIES = rf".*\bv\.? [^\W\d_a-z].*[\[(]{_FOUR_DIGITS}[\])]"
+_CLEAR_ENTRY = re.compile(rf"{_LABEL}|{_BY_AUTHOR.pattern}|{_BY_PARTIES}|.*(?:{_LINK})")
 MAX_ENTRY_LENGTH = 400
 """Characters of an entry on one line."""
 MAX_WRAPPED_LENGTH = 100

@@ -31,13 +31,15 @@ _NAMES = r"(?:b|i|u|s|em|strong|span|mark|font|su[bp])(?: [^<>]{0,200})?>"
 _TAG = rf"</?{_NAMES}|<!--.{{0,200}}?-->"
 _UNSEEN = rf"(?:\p{{DI}}+|\*{{1,3}}|{_TAG})"
 """What no reader sees between letters: default-ignorable characters, marks of bold and italic type."""
-_HYPHEN = r"[-\u00ad\u2010\u2011\xac] ?(?:\r?\n|[\v\u2028])[ \t]*"
+_HYPHEN = r"(?:[-\u00ad\u2010\u2011\xac] ?(?:\r?\n|[\v\u2028])[ \t]*|\u00ad )"
 _WORD = regex.compile(rf"(?V1)(?!(?<=</?){_NAMES})(?:{_CHARACTER}|{_LETTERS}(?:(?:{_HYPHEN}|{_UNSEEN}){_LETTERS})*)")
 """Letters and digits with their combining marks; each character of scripts without spaces is a word."""
 _UNSEEN_IN_WORD = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]){_UNSEEN}(?=\p{{L}})|\p{{DI}}+")
-_MARKS = regex.compile(r"\p{DI}+|(?<=\p{Latin})\p{Mn}+")
-"""What is left of letters that have no form with their marks, such as underlined ones."""
+_MARKS = regex.compile(r"\p{DI}+|(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{M}+")
+"""What is left of letters that have no form with their marks, such as underlined ones and Russian ones with stress."""
 _NOT_LETTERS = regex.compile(r"[^\p{Alphabetic}\p{N}\p{M}]+")
+_BREAKS = regex.compile(r"[\v\f\x1c-\x1f\x85]")
+"""White space that embedding models leave out, so that words would join."""
 _LETTER_RUN = regex.compile(r"[\p{Alphabetic}\p{M}]+")
 _LATIN = regex.compile(r"\p{Latin}")
 _MIXED = regex.compile(
@@ -68,7 +70,8 @@ class _LatinLetters(dict[int, str]):
         return latin
 
 
-_LATIN_LETTERS = _LatinLetters()
+_LATIN_LETTERS = _LatinLetters({0x4CF: "l", 0x451: "e"})
+"""The palochka is an i in Unicode's list, which the Ukrainian one is, too; the dots of a Russian e may be left out."""
 MIN_MIXED_SHARE = 0.1
 """Places where two alphabets meet within a word, as a share of the letters, in text with look-alikes of Latin ones."""
 
@@ -167,6 +170,7 @@ def normalise_word(word: str) -> str:
 
 def show_as_read(text: str) -> str:
     """Return a text as a reader sees it: without what is not seen, look-alikes in Latin text as Latin letters."""
+    text = _BREAKS.sub(" ", text)
     if text.isascii() and "*" not in text and "<" not in text:
         return text
     text = _UNSEEN_IN_WORD.sub("", text)

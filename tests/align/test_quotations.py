@@ -181,6 +181,9 @@ def test_many_marks_take_no_longer_than_many_letters() -> None:
     for mark in (
         '"a ',
         "'a b c d e ",
+        "他'a b c d e ",
+        "<q>",
+        f"{'a' * 30}\n— ",
         "``",
         "“\n\n",
         "    a\n",

@@ -75,11 +75,17 @@ VIETNAMESE = (
     "Mỗi buổi tối, người trông coi bến cảng đếm những chiếc thuyền và ghi tên chúng vào một quyển sổ cũ kỹ. " * 4
 )
 POINTED = "שׁוֹמֵר הַמִּגְדַּלּוֹר הִדְלִיק אֶת הַמְּנוֹרָה בְּכָל עֶרֶב וּשְׁמוֹ לֹא נִכְתַּב בְּשׁוּם סֵפֶר " * 5
+RUSSIAN = (
+    "Он вел счет лодок, еще раз проверял все имена и, закрыв тетрадь, слушал, как идет дождь. Черный пес спал у ног "
+    "старого моряка, а над гаванью плыл звон колоколов. Рыбаки сушили сети на песке, дети ждали, когда зажжется маяк и "
+    "белый свет зальет весь берег, и никто не думал о зиме, о льде и о пароходах, которые больше не придут."
+)
 REFERENCES = (
     "Karlsen, T. (1990). The frozen harvest: Ice and labour on the northern\nlakes. Oslo: Vinter Press.\n"
     "Abbott, M. and Lowe, J. (2004). Sawdust as an insulator in storage.\nJournal of Cold History, 12(3), 45-61.\n"
     "Ferrante, G. (2011). When steam met ice: Early freezers in harbour\ntowns. Genoa: Lanterna.\n"
 )
+UNWRAPPED = re.sub(r"\n(?=[a-z]|Journal)", " ", REFERENCES)
 LIST = f"\n\nQuellenverzeichnis\n{REFERENCES}"
 REVIEW = "Karlsen (1990) was the first to ask who cut it. " + COPIED.replace("When", "In 1874, when")
 LIKELY, NO_SIGN = True, False
@@ -268,6 +274,10 @@ CASES = [
     Case("mathematical.txt", join(replace(ALPHABET, "".join(chr(0x1D41A + i) for i in range(26)), REWORDED))),
     Case("invisible.txt", join(hide_in_words(COPIED, "\u034f\u200e")), is_copied=True),
     Case("underlined.txt", join(re.sub(r"([a-z])", "\\1\u0332", REWORDED))),
+    Case("palochka.txt", join(replace("aeol", "аеоӏ", COPIED)), is_copied=True),
+    Case("circled.txt", join(re.sub(r"([a-z])", "\\1\u20dd", REWORDED))),
+    Case("stressed.txt", RUSSIAN.replace("и", "и\u0301"), is_copied=True, source=RUSSIAN),
+    Case("dotted.txt", RUSSIAN.replace("ет", "ёт").replace("че", "чё"), is_copied=True, source=RUSSIAN),
     Case("decomposed.txt", unicodedata.normalize("NFD", VIETNAMESE), is_copied=True, source=VIETNAMESE),
     Case("vowel-points.txt", POINTED, is_copied=True, source=re.sub(r"[\u0591-\u05c7]", "", POINTED)),
     # parts of files
@@ -284,6 +294,8 @@ CASES = [
     Case("annotation.pdf", pdf(page=f"/Annots [<< /Subtype /FreeText /Contents ({COPIED}) >>]")),
     # words that are joined or cut
     Case("page-breaks.docx", docx("<w:r><w:br w:type='page'/></w:r>".join(map(run, REWORDED.split(" "))))),
+    Case("line-tabulations.txt", join(REWORDED.replace(" ", "\v")), LIKELY),
+    Case("soft-hyphens-and-spaces.txt", join(NARROW.replace("\n", " ").format(*["\u00ad"] * 99)), is_copied=True),
     Case("bold-halves.odt", odt(HALVES.sub(span(r"\1"), COPIED), odf_style(""))),
     Case("references.md", join(REWORDED.replace("e", "&#101;").replace("n", "&#x6E;")), LIKELY),
     Case("bold-halves.md", join(HALVES.sub(r"**\1**", COPIED)), is_copied=True),
@@ -308,6 +320,17 @@ CASES = [
     Case("typed-marks.txt", join(f"She writes: ,,{QUOTED}'' Not here.", *OTHER), NO_SIGN),
     Case("turned-marks.txt", join(f"She writes: ”{QUOTED}“ Not here.", *OTHER), NO_SIGN),
     Case("angles.txt", join(f"Elle écrit : << {QUOTED} >> Pas ici.", *OTHER), NO_SIGN),
+    Case("escaped-marks.md", join(f'She writes: \\"{QUOTED}\\" Not here.', *OTHER), NO_SIGN),
+    Case("spaced-marks.txt", join(f'Elle écrit : " {QUOTED} " Pas ici.', *OTHER), NO_SIGN),
+    Case("next-to-chinese.txt", join(f'她写道："{QUOTED}"。她', *OTHER), NO_SIGN),
+    Case("next-to-korean.txt", join(f"그녀는 '{QUOTED}'라고 썼다.", *OTHER), NO_SIGN),
+    Case("marks-of-hebrew.txt", join(f"היא כותבת: ״{QUOTED}״ כאן.", *OTHER), NO_SIGN),
+    Case("narrow-corners.txt", join(f"彼女は｢{QUOTED}｣と書いた。", *OTHER), NO_SIGN),
+    Case("enquote.txt", join(f"She writes: \\enquote{{{QUOTED}}} Not here.", *OTHER), NO_SIGN),
+    Case("italic-with-its-source.md", join(f"*{QUOTED}* (Karlsen 1990)", *OTHER), NO_SIGN),
+    Case("motto.txt", join(f"{QUOTED}\n— T. Karlsen, The frozen harvest", *OTHER), NO_SIGN),
+    Case("before-a-list.txt", join(f"{COPIED}\n\n– Saws\n\n– Sawdust", *OTHER), LIKELY),
+    Case("within-a-sentence.md", join(f"She writes <q>{QUOTED}</q>", *OTHER), NO_SIGN),
     Case("element.md", join(f"She writes:\n\n<blockquote>{QUOTED}</blockquote>", *OTHER), NO_SIGN),
     Case("one-indented-line.txt", join(f"She writes:\n\n\t{QUOTED}", *OTHER), NO_SIGN),
     Case("indented-at-the-left.docx", docx(run(f"{QUOTED} (Karlsen 45)"), LEFT), NO_SIGN),
@@ -327,6 +350,7 @@ CASES = [
     Case("lazy.md", join(f"She writes:\n\n> {WRAPPED}", *OTHER), NO_SIGN),
     Case("lazy-copy.md", join(f"> A quotation ends here, with a full stop.\n{WRAPPED}", *OTHER)),
     Case("forum.txt", join(f"She writes: [quote=Anna]{QUOTED}[/quote] Not here.", *OTHER), NO_SIGN),
+    Case("forum-in-capitals.txt", join(f"She writes: [QUOTE=Anna]{QUOTED}[/QUOTE] Not here.", *OTHER), NO_SIGN),
     Case("dialogue.txt", join(f"— {COPIED.replace('. ', f'.{chr(10)}— ')}")),
     Case("aside.txt", join(f"She writes — as I did — of cold. {QUOTED}", *OTHER)),
     Case("a-bracket.txt", join(f"She writes: “{QUOTED}” ({TITLE}, p. 1). Not here.", *OTHER), NO_SIGN, source=TITLED),
@@ -340,6 +364,9 @@ CASES = [
             "year-on-the-next-line": "\n\nReferences\n" + REFERENCES.replace(". (", ".\n(").replace(": ", ":\n"),
             "no-commas": "\n\nСписок литературы\n" + re.sub("[,()]", "", REFERENCES),
             "capitals": "\n\n" + re.sub(r"(?m)^\w+, .", lambda name: name[0].replace(",", "").upper(), REFERENCES),
+            "first-authors": "\n\nReferences\n" + re.sub(r", .*?\((\d+)\)", r" B et al., \1", UNWRAPPED),
+            "cases": "\n\nCases\nKarlsen v Northern Lakes Ice and Storage Company [1932] AC 562 (HL)\n"
+            "Abbott v Ferrante and Sons Harbour Freezers [1893] 1 QB 256 (CA)\n",
             "a-heading-in-japanese": f"\n\n引用・参考文献\n{REFERENCES.partition('Ferrante')[0]}",
         }.items()
     ),
