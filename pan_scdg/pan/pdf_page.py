@@ -5,10 +5,10 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import pairwise
-from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,13 @@ from pan_scdg.pan.styles import MAX_COLOUR_DISTANCE, MAX_OPACITY, MAX_TINY_SIZE,
 
 SCALE, MAX_PIXELS = 2.0, 2500.0
 """Pixels of a point in which a page is drawn, and most pixels of its sides."""
+MAX_DEPTH = 100
+"""Forms within forms in which text is looked for; PDFium draws fewer."""
+MAX_SHAPED = 12
+"""Characters that one shape of a script without capitals stands for at most."""
 NO_MAP = "a font does not say which letters it shows: some words may not have been read"
+MIN_SHAPE = 0.005
+"""Least width and height of the shape of a character, as a share of its size."""
 MAX_RAISE = 0.5
 """Largest distance of a raised character from its line, as a share of its size."""
 MIN_SPACE, MIN_SPACE_REVERSED, MIN_DISTANCES = 0.18, 0.24, 8
@@ -59,10 +65,28 @@ class Line(NamedTuple):
     """Most of it is in italics."""
 
 
-class _Font(NamedTuple):
+class _Object(NamedTuple):
+    """A text object of a page: characters that are drawn alike."""
+
+    place: int
+    """It is drawn above objects of lower places."""
+    mode: int
+    """How it is drawn: filled, invisible, as a path that clips others, and so on."""
     is_italic: bool
-    is_embedded: bool
-    name: bytes
+    has_font: bool
+    """Its font is in the file."""
+    size: float
+    matrix: tuple[float, float, float, float]
+    """From its direction and that in which its letters rise to those of the page."""
+
+
+class _Character(NamedTuple):
+    number: int
+    """In the text page."""
+    box: Box
+    """Of what is drawn of it."""
+    owner: _Object
+    sign: Sign
 
 
 def read_page(page: Any, warnings: list[str]) -> str:
@@ -73,139 +97,201 @@ def read_page(page: Any, warnings: list[str]) -> str:
         warnings: gets further ones.
     """
     page.set_rotation(0)
-    signs = list(_list_signs(page, warnings))
+    signs = _list_signs(page, warnings)
     lines = [line for line in map(join_signs, group_lines(signs)) if line.text.strip()]
     text = "\n".join(mark_quotations(lines))
     return close_words(text) if has_letters_apart(text) else "\n".join(" ".join(e.split()) for e in text.split("\n"))
 
 
-def _list_signs(page: Any, warnings: list[str]) -> Iterator[Sign]:
-    """Yield the characters of a page in the order in which they are written; a hidden one is `GAP`, or left out."""
+def _list_signs(page: Any, warnings: list[str]) -> list[Sign]:
+    """Return the characters of a page in the order in which they are written; a hidden one is `GAP`, or left out."""
     from pypdfium2 import raw
 
-    text_page = page.get_textpage()
-    numbers = [i for i in range(text_page.count_chars()) if not raw.FPDFText_IsGenerated(text_page, i)]
-    boxes = [_read_box(text_page, i) for i in numbers]
-    fonts = list(_list_fonts(text_page, numbers))
-    is_seen = _find_seen(page, text_page, numbers, boxes, fonts)
+    objects = list(page.get_objects([raw.FPDF_PAGEOBJ_TEXT, raw.FPDF_PAGEOBJ_IMAGE], MAX_DEPTH))
+    texts = {
+        ctypes.addressof(obj.raw.contents): (place, raw.FPDFTextObj_GetTextRenderMode(obj))
+        for place, obj in enumerate(objects)
+        if obj.type == raw.FPDF_PAGEOBJ_TEXT
+    }
+    if not texts:
+        return []
+    pictures = [(place, find_bounds(obj)) for place, obj in enumerate(objects) if obj.type == raw.FPDF_PAGEOBJ_IMAGE]
+    drawn = _draw(page)
+    turns = Counter[int]()
+    for obj in objects:
+        if obj.type == raw.FPDF_PAGEOBJ_TEXT:
+            _drop_replacements(obj)
+            raw.FPDFTextObj_SetTextRenderMode(obj, raw.FPDF_TEXTRENDERMODE_INVISIBLE)
+            a, b, *_ = obj.get_matrix().get()
+            turns[round(math.atan2(b, a) / math.pi * 2) % 4] += 1
+    ground = _draw(page)
+    page.set_rotation(90 * turns.most_common(1)[0][0])  # PDFium orders lines as they are on the turned page
     left, bottom, right, top = page.get_bbox()
-    for i, box, font, seen in zip(numbers, boxes, fonts, is_seen, strict=True):
-        text = "-" if raw.FPDFText_IsHyphen(text_page, i) else chr(raw.FPDFText_GetUnicode(text_page, i))
-        sign = _place(text_page, i, text, font.is_italic)
-        is_tiny = sign.size <= MAX_TINY_SIZE
-        if unicodedata.category(text)[0] in "LNPS" and (is_tiny or not seen):
-            warnings.append(HIDDEN)
-            if is_tiny or box[0] >= right or box[1] <= left or box[2] >= top or box[3] <= bottom:
-                continue
-            sign = sign._replace(text=GAP)
-        elif raw.FPDFText_HasUnicodeMapError(text_page, i) == 1:
-            warnings.append(NO_MAP)
-        yield sign
+    signs = []
+    with closing(page.get_textpage()) as text_page:
+        characters = list(_list_characters(text_page.raw, texts))
+        is_seen = _find_seen(text_page.raw, characters, (left, right, bottom, top), drawn, ground, pictures)
+        for (number, box, _, sign), seen in zip(characters, is_seen, strict=True):
+            is_tiny = sign.size <= MAX_TINY_SIZE
+            if (is_tiny or not seen) and unicodedata.category(sign.text)[0] in "LNPS":
+                warnings.append(HIDDEN)
+                if is_tiny or box[0] >= right or box[1] <= left or box[2] >= top or box[3] <= bottom:
+                    continue
+                sign = sign._replace(text=GAP)
+            elif raw.FPDFText_HasUnicodeMapError(text_page.raw, number) == 1:
+                warnings.append(NO_MAP)
+            signs.append(sign)
+    return signs
 
 
-def _read_box(text_page: Any, number: int) -> Box:
+def _list_characters(text_page: Any, texts: Mapping[int, tuple[int, int]]) -> Iterator[_Character]:
+    """Yield the characters of a page; ``texts`` has place and mode of its text objects by their addresses."""
     from pypdfium2 import raw
 
-    sides = [ctypes.c_double() for _ in range(4)]
-    raw.FPDFText_GetCharBox(text_page, number, *sides)
-    left, right, bottom, top = (side.value for side in sides)
-    return left, right, bottom, top
-
-
-def _place(text_page: Any, number: int, text: str, is_italic: bool) -> Sign:
-    """Return a character where it is; a text that runs in another direction is turned."""
-    from pypdfium2 import raw
-
-    box, matrix, x, y = raw.FS_RECTF(), raw.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
-    raw.FPDFText_GetLooseCharBox(text_page, number, box)
-    raw.FPDFText_GetCharOrigin(text_page, number, x, y)
-    raw.FPDFText_GetMatrix(text_page, number, matrix)
-    size = raw.FPDFText_GetFontSize(text_page, number) * abs(matrix.a * matrix.d - matrix.b * matrix.c) ** 0.5
-    angle = raw.FPDFText_GetCharAngle(text_page, number)
-    sine, cosine = math.sin(angle), math.cos(angle)
-    sides = [a * cosine + b * sine for a in (box.left, box.right) for b in (box.bottom, box.top)]
-    return Sign(text, min(sides), max(sides), y.value * cosine - x.value * sine, size, is_italic)
-
-
-def _list_fonts(text_page: Any, numbers: Sequence[int]) -> Iterator[_Font]:
-    """Yield the font of each character."""
-    from pypdfium2 import raw
-
-    fonts: dict[int, _Font] = {}
-    for number in numbers:
+    owners: dict[int, _Object] = {}
+    left, right, bottom, top, x, y = sides = [ctypes.c_double() for _ in range(6)]
+    box = raw.FS_RECTF()
+    for number in range(raw.FPDFText_CountChars(text_page)):
+        if raw.FPDFText_IsGenerated(text_page, number):
+            continue
+        text = chr(raw.FPDFText_GetUnicode(text_page, number))
+        if not text.isalnum() and raw.FPDFText_IsHyphen(text_page, number):
+            text = "-"
         found = raw.FPDFText_GetTextObject(text_page, number)
         key = ctypes.addressof(found.contents) if found else 0
-        if key not in fonts:
-            font = raw.FPDFTextObj_GetFont(found) if found else None
-            name = ctypes.create_string_buffer(200)
-            if font:
-                raw.FPDFFont_GetBaseFontName(font, name, len(name))
-            is_italic = bool(font and raw.FPDFFont_GetFlags(font) & _ITALIC_FLAG) or bool(
-                _ITALIC_NAME.search(name.value)
-            )
-            fonts[key] = _Font(is_italic, not font or raw.FPDFFont_GetIsEmbedded(font) != 0, name.value)
-        yield fonts[key]
+        owner = owners.get(key)
+        if owner is None:
+            owner = owners[key] = _read_object(text_page, number, found, *texts.get(key, (0, 0)))
+        raw.FPDFText_GetCharBox(text_page, number, *sides[:4])
+        raw.FPDFText_GetLooseCharBox(text_page, number, box)
+        raw.FPDFText_GetCharOrigin(text_page, number, x, y)
+        a, b, c, d = owner.matrix
+        begin, end, base = max(box.left, x.value), box.right, y.value
+        if b or c or a < 0:  # turned; the middle of its box is half of its width from its origin
+            length = math.hypot(a, b) or 1.0
+            aside, above = (box.left + box.right) / 2 - x.value, (box.bottom + box.top) / 2 - y.value
+            begin, base = (x.value * a + y.value * b) / length, (y.value * a - x.value * b) / length
+            end = begin + 2 * length * (aside * d - above * c) / (a * d - b * c or 1.0)
+        sign = Sign(text, begin, end, base, owner.size, owner.is_italic)
+        yield _Character(number, (left.value, right.value, bottom.value, top.value), owner, sign)
+
+
+def _read_object(text_page: Any, number: int, found: Any, place: int, mode: int) -> _Object:
+    """Return the text object of a character."""
+    from pypdfium2 import raw
+
+    matrix, name = raw.FS_MATRIX(), ctypes.create_string_buffer(200)
+    raw.FPDFText_GetMatrix(text_page, number, matrix)
+    size = raw.FPDFText_GetFontSize(text_page, number) * abs(matrix.a * matrix.d - matrix.b * matrix.c) ** 0.5
+    font = raw.FPDFTextObj_GetFont(found) if found else None
+    if font:
+        raw.FPDFFont_GetBaseFontName(font, name, len(name))
+    is_italic = bool(font and raw.FPDFFont_GetFlags(font) & _ITALIC_FLAG) or bool(_ITALIC_NAME.search(name.value))
+    has_font = not font or raw.FPDFFont_GetIsEmbedded(font) != 0
+    return _Object(place, mode, is_italic, has_font, size, (matrix.a, matrix.b, matrix.c, matrix.d))
+
+
+def _drop_replacements(obj: Any) -> None:
+    """Make a text object stand for what it shows, instead of for another text that it names.
+
+    A few letters of scripts without capitals are read by such names: their shapes may stand for several of them.
+    """
+    from pypdfium2 import raw
+
+    size = ctypes.c_ulong()
+    for number in reversed(range(raw.FPDFPageObj_CountMarks(obj))):
+        mark = raw.FPDFPageObj_GetMark(obj, number)
+        if not raw.FPDFPageObjMark_GetParamBlobValue(mark, b"ActualText", None, 0, size):
+            continue
+        buffer = (ctypes.c_ubyte * size.value)()
+        raw.FPDFPageObjMark_GetParamBlobValue(mark, b"ActualText", buffer, size, size)
+        data = bytes(buffer)
+        text = data[2:].decode("utf-16-be", "replace") if data.startswith(b"\xfe\xff") else ""  # Latin letters
+        is_caseless = text.lower() == text.upper() and any(unicodedata.category(c)[0] in "LM" for c in text)
+        if not is_caseless or len(text) > MAX_SHAPED:
+            raw.FPDFPageObj_RemoveMark(obj, mark)
 
 
 # What a reader sees
 
 
 def _find_seen(
-    page: Any, text_page: Any, numbers: Sequence[int], boxes: Sequence[Box], fonts: Sequence[_Font]
-) -> list[bool]:
-    """Return True for the characters without which the page would look different.
+    text_page: Any,
+    characters: Sequence[_Character],
+    page: Box,
+    drawn: Pixels,
+    ground: Pixels,
+    pictures: Sequence[tuple[int, Box]],
+) -> Iterator[bool]:
+    """Yield True for the characters without which the page would look different.
 
-    Characters below a picture are seen, too: it may be the scan of which they were recognised. Those of a font that
-    is neither in the file nor on this machine are seen if their colour is.
+    Seen are further those at a picture that are invisible or below it: it may be the scan of which they were
+    recognised. Those for which neither the file nor this machine has a shape are seen if their colour is.
+
+    Args:
+        text_page: of PDFium.
+        characters: of the page.
+        page: its sides.
+        drawn: its pixels.
+        ground: its pixels without text.
+        pictures: places and sides.
     """
     from pypdfium2 import raw
 
-    left, bottom, right, top = page.get_bbox()
-    scale = min(SCALE, MAX_PIXELS / max(1.0, right - left, top - bottom))
-    pictures = [obj.get_bounds() for obj in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE])]
-    drawn = _draw(page, scale)
-    for obj in page.get_objects(filter=[raw.FPDF_PAGEOBJ_TEXT]):
-        raw.FPDFTextObj_SetTextRenderMode(obj, raw.FPDF_TEXTRENDERMODE_INVISIBLE)
-    ground = _draw(page, scale)
     rows, columns = drawn.shape[:2]
+    left, right, bottom, top = page
+    scale = [columns / max(right - left, 1e-9), rows / max(top - bottom, 1e-9)] * 2
 
-    def find_pixels(box: Box) -> tuple[slice, slice]:
-        """Return the pixels of a character, at least one in each direction, and none outside of the page."""
-        places = (box[0] - left) * scale, (box[1] - left) * scale, (top - box[3]) * scale, (top - box[2]) * scale
-        first, last, upper, lower = (
-            max(0.0, min(place, size)) for place, size in zip(places, (columns, columns, rows, rows))
-        )
-        inner = slice(math.ceil(upper), math.floor(lower)), slice(math.ceil(first), math.floor(last))
-        outer = slice(math.floor(upper), math.ceil(lower)), slice(math.floor(first), math.ceil(last))
-        across, along = (a if a.stop > a.start else b for a, b in zip(inner, outer, strict=True))
-        return across, along
+    def find_pixels(boxes: Sequence[Box]) -> list[list[int]]:
+        """Return first column and row, and those after the last, at least one of each, and none outside of the page."""
+        sides = np.nan_to_num(np.array(boxes, float).reshape(-1, 4))
+        places = np.stack([sides[:, 0] - left, top - sides[:, 3], sides[:, 1] - left, top - sides[:, 2]], 1) * scale
+        first, last = np.ceil(places[:, :2]), np.floor(places[:, 2:])
+        is_thin = last <= first
+        first = np.where(is_thin, np.floor(places[:, :2]), first)
+        last = np.where(is_thin, np.maximum(np.ceil(places[:, 2:]), first + 1), last)
+        pixels = np.concatenate([first, last], 1).clip(0, [columns, rows, columns, rows])
+        return cast(list[list[int]], pixels.astype(int).tolist())
 
-    pixels = list(map(find_pixels, boxes))
-    is_seen = [_differ(drawn[place], ground[place]) for place in pixels]
-    fonts_drawn = {font for font, seen in zip(fonts, is_seen, strict=True) if seen}
-    for i, (number, box) in enumerate(zip(numbers, boxes, strict=True)):
-        if is_seen[i]:
+    covers = np.full((rows, columns), -1)
+    """The place of the topmost picture."""
+    for (place, _), (x, y, end_x, end_y) in zip(pictures, find_pixels([box for _, box in pictures]), strict=True):
+        covers[y:end_y, x:end_x] = place
+    distance = np.maximum(drawn, ground) - np.minimum(drawn, ground) > MAX_COLOUR_DISTANCE
+    differs = distance[:, :, 0] | distance[:, :, 1] | distance[:, :, 2]
+    pixels = find_pixels([character.box for character in characters])
+    for (number, box, owner, _), (x, y, end_x, end_y) in zip(characters, pixels, strict=True):
+        at = drawn[y:end_y, x:end_x]
+        if not at.size or differs[y:end_y, x:end_x].any():
+            yield bool(at.size)
             continue
-        x, y = (box[0] + box[1]) / 2, (box[2] + box[3]) / 2
-        if any(a <= x <= c and b <= y <= d for a, b, c, d in pictures):
-            is_seen[i] = True
-        elif not fonts[i].is_embedded and fonts[i] not in fonts_drawn and ground[pixels[i]].size:
+        is_invisible = owner.mode == raw.FPDF_TEXTRENDERMODE_INVISIBLE
+        if covers[(y + end_y) // 2, (x + end_x) // 2] > (-1 if is_invisible else owner.place):
+            yield True
+        elif owner.mode == raw.FPDF_TEXTRENDERMODE_CLIP:
+            yield bool((np.ptp(at, (0, 1)) > MAX_COLOUR_DISTANCE).any())
+        elif not owner.has_font and min(box[1] - box[0], box[3] - box[2]) <= MIN_SHAPE * owner.size:
             colour = [ctypes.c_uint() for _ in range(4)]
             raw.FPDFText_GetFillColor(text_page, number, *colour)
             red, green, blue, opacity = (part.value for part in colour)
-            behind = ground[pixels[i]][0, 0].tolist()
-            is_seen[i] = opacity > 255 * MAX_OPACITY and not are_alike((red, green, blue), tuple(behind[::-1]))
-    return is_seen
+            yield opacity > 255 * MAX_OPACITY and not are_alike((red, green, blue), tuple(at[0, 0].tolist()[::-1]))
+        else:
+            yield False
 
 
-def _differ(first: Pixels, second: Pixels) -> bool:
-    return bool((np.maximum(first, second) - np.minimum(first, second) > MAX_COLOUR_DISTANCE).any())
+def find_bounds(obj: Any) -> Box:
+    """Return the sides of an object on its page, in whatever forms it is."""
+    left, bottom, right, top = obj.get_bounds()
+    while (obj := obj.container) is not None:
+        left, bottom, right, top = obj.get_matrix().on_rect(left, bottom, right, top)
+    return left, right, bottom, top
 
 
-def _draw(page: Any, scale: float) -> Pixels:
+def _draw(page: Any) -> Pixels:
     """Return blue, green and red of the pixels of a page, ``[rows, columns, 3]``."""
+    scale = min(SCALE, MAX_PIXELS / max(1.0, *page.get_size()))
     bitmap = page.render(scale=scale, may_draw_forms=False, draw_annots=False)
-    return np.array(bitmap.to_numpy()[:, :, :3], np.uint8)
+    return np.asarray(bitmap.to_numpy()[:, :, :3], np.uint8)
 
 
 # Lines
@@ -236,7 +322,7 @@ def join_signs(signs: Sequence[Sign]) -> Line:
     if is_reversed or any(b.left < a.right - max(a.size, b.size) for a, b in pairwise(pieces)):
         pieces.sort(key=lambda piece: piece.left + piece.right)
     distances = [b.left - a.right for a, b in pairwise(pieces) if not (a.text + b.text).isspace()]
-    usual = max(0.0, median(distances)) if len(distances) >= MIN_DISTANCES else 0.0
+    usual = max(0.0, sorted(distances)[len(distances) // 4]) if len(distances) >= MIN_DISTANCES else 0.0
     texts: list[str] = []
     for before, piece in zip([None, *pieces], pieces):
         if before is not None and not (before.text.isspace() or piece.text.isspace()):

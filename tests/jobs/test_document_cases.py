@@ -166,6 +166,13 @@ def pdf(content: str = "", operators: str = "", size: int = 10, **entries: Any) 
     return build_pdf([f"BT /F1 {size} Tf 40 800 Td {shown} ET"], **entries)
 
 
+def pdf_named(text: str, other: str) -> bytes:
+    """A page that names another text for the second letter of each word."""
+    named = f"Tj /Span << /ActualText ({other}) >> BDC (\\1) Tj EMC ("
+    shown = " T* ".join(f"({re.sub(r'(?<=[A-Za-z])([a-z])(?=[a-z])', ') ' + named, line)}) Tj" for line in lines(text))
+    return build_pdf([f"BT /F1 10 Tf 14 TL 40 800 Td {shown} ET"])
+
+
 def write_wide(text: str) -> str:
     """Return the operator that shows a text in a font with codes of two bytes, as browsers write it."""
     return f"<{''.join(f'{ord(letter) - 29:04X}' for letter in text)}> Tj"
@@ -190,6 +197,7 @@ PAGES = make_pdf(
         for number, text in enumerate(OWN, 1)
     ]
 )
+DOWN = " ".join(f"({line}) Tj T*" for line in lines(" ".join((COPIED, *OWN))))
 WIDE_FONT = (
     "/Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /ToUnicode 4 0 R /DescendantFonts [<< /Type /Font "
     "/Subtype /CIDFontType2 /BaseFont /X /DW 500 /CIDSystemInfo << /Registry (A) /Ordering (Identity) /Supplement 0 >> "
@@ -301,6 +309,8 @@ CASES = [
     Case("bold-halves.md", join(HALVES.sub(r"**\1**", COPIED)), is_copied=True),
     # PDF
     Case("letters-apart.pdf", pdf(COPIED, "2.5 Tc", size=7)),
+    Case("other-letters-are-named.pdf", pdf_named(COPIED, "q"), is_copied=True),
+    Case("downwards.pdf", build_pdf([f"BT /F1 9 Tf 14 TL 0 -1 1 0 500 830 Tm {DOWN} ET"]), is_copied=True),
     Case("right-to-left.pdf", RIGHT_TO_LEFT, is_copied=True, source=READ_LETTERS),
     Case("page-1-of-2.pdf", PAGES, NO_SIGN, source="\nPage 1 of 2\n\n".join((*OTHER, ""))),
     Case("no-break-spaces.html", html(REWORDED.replace(". ", ".&nbsp;"))),

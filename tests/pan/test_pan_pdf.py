@@ -15,6 +15,7 @@ from tests.pan.office_files import HELVETICA, build_pdf, make_stream
 
 WORDS = "The tide turned before noon and nobody in the harbour said a word about the boats"
 PICTURE = "q 595 0 0 842 0 0 cm BI /W 1 /H 1 /BPC 8 /CS /G ID a EI Q"
+WHITE_PICTURE = PICTURE.replace("8 /CS /G", "1 /CS /G /D [1 0]")
 WIDGET = "/Subtype /Widget /Rect [60 60 90 70]"
 FORM = {"catalog": "/AcroForm << /Fields [4 0 R] >>", "page": "/Annots [4 0 R]"}
 HEBREW = dict(zip("abcdefghij", "אבגדהוזחטי", strict=True))
@@ -22,6 +23,10 @@ HEBREW = dict(zip("abcdefghij", "אבגדהוזחטי", strict=True))
 
 def write(*operators: str) -> str:
     return f"BT /F1 12 Tf 60 700 Td {' '.join(operators)} ET"
+
+
+def make_form(content: str, resources: str = "") -> str:
+    return make_stream(content).replace("<<", f"<< /Subtype /Form /BBox [0 0 595 842] /Resources << {resources} >>", 1)
 
 
 def map_letters(letters: dict[str, str]) -> dict[str, Any]:
@@ -54,10 +59,19 @@ def convert(folder: Path, content: str, **entries: Any) -> tuple[str, list[str]]
         (write("14 TL (seen) Tj 1 g (hidden) '"), "seen"),
         ("0 g 0 690 595 40 re f " + write("(hidden) Tj 0 -90 Td (seen) Tj"), "seen"),
         ("q /G gs " + write("(hidden) Tj") + " Q " + write("0 -90 Td (seen) Tj"), "seen"),
+        (write("(hidden) Tj") + " 1 g 0 690 595 40 re f 0 g " + write("0 -90 Td (seen) Tj"), "seen"),
+        ("/OC /O BDC " + write("(hidden) Tj") + " EMC " + write("0 -90 Td (seen) Tj"), "seen"),
+        ("q " + write("7 Tr (hidden) Tj") + " Q " + write("0 -90 Td (seen) Tj"), "seen"),
+        (f"{WHITE_PICTURE} {write('1 g (hidden) Tj 0.5 g 0 -90 Td (seen) Tj')}", "seen"),
     ],
 )  # fmt: skip
 def test_what_no_reader_sees_is_left_out_with_a_warning(content: str, text: str, tmp_path: Path) -> None:
-    assert convert(tmp_path, content, resources="/ExtGState << /G << /ca 0 >> >>") == (text, [HIDDEN])
+    off = {
+        "catalog": "/OCProperties << /OCGs [4 0 R] /D << /OFF [4 0 R] >> >>",
+        "others": ["<< /Type /OCG /Name (a) >>"],
+    }
+    resources = "/ExtGState << /G << /ca 0 >> >> /Properties << /O 4 0 R >>"
+    assert convert(tmp_path, content, resources=resources, **off) == (text, [HIDDEN])
 
 
 @pytest.mark.parametrize(
@@ -68,11 +82,48 @@ def test_what_no_reader_sees_is_left_out_with_a_warning(content: str, text: str,
         f"/F Do 1 g {write('(seen) Tj')}",
         f"{PICTURE} {write('3 Tr (seen) Tj')}",  # a scan whose text was recognised
         "q 1 g Q " + write("(seen) Tj 1 g ( ) Tj"),
+        f"q {write('7 Tr (seen) Tj')} 0 0 595 842 re f Q",
+        f"q {write('3 Tr (seen) Tj')} q 10 0 0 10 0 0 cm /P Do Q",
     ],
 )
 def test_what_a_reader_sees_is_kept(content: str, tmp_path: Path) -> None:
-    form = "<< /Subtype /Form /BBox [0 0 595 842] /Length 21 >>\nstream\n0.4 g 0 0 595 842 re f\nendstream"
-    assert convert(tmp_path, content, resources="/XObject << /F 4 0 R >>", others=[form]) == ("seen", [])
+    forms = [make_form("0.4 g 0 0 595 842 re f"), make_form(PICTURE.replace("595 0 0 842", "60 0 0 84"))]
+    assert convert(tmp_path, content, resources="/XObject << /F 4 0 R /P 5 0 R >>", others=forms) == ("seen", [])
+
+
+def test_text_in_forms_within_forms_is_read(tmp_path: Path) -> None:
+    forms = [make_form("/F Do", f"/XObject << /F {number} 0 R >>") for number in range(5, 25)]
+    text = make_form(write("(The bird) Tj 1 g 0 -20 Td (hidden) Tj"), "/Font << /F1 3 0 R >>")
+    found = convert(tmp_path, "/F Do", resources="/XObject << /F 4 0 R >>", others=[*forms, text])
+    assert found == ("The bird", [HIDDEN])
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("matrix", ["1 0 0 1", "0 1 -1 0", "-1 0 0 -1", "0 -1 1 0", "0.8 0.6 -0.6 0.8", "1 0 0.3 1"])
+def test_words_in_any_direction_are_read(matrix: str, rotation: int, tmp_path: Path) -> None:
+    lines = "(Ice) Tj 20 0 Td (was) Tj 25 0 Td (cut) Tj -45 -14 Td (in Jan) Tj (uary.) Tj"
+    found = convert(tmp_path, f"BT /F1 12 Tf {matrix} 300 400 Tm {lines} ET", page=f"/Rotate {rotation}")
+    assert found == ("Ice was cut\nin January.", [])
+
+
+def test_the_letters_that_are_seen_are_read_and_not_others_that_are_named(tmp_path: Path) -> None:
+    named = "/Span << /ActualText ({}) >> BDC {} EMC ".format
+    content = named("Mine", write("(Th) Tj")) + write("15 0 Td (e i) Tj") + " " + named("q", write("28 0 Td (ce) Tj"))
+    assert convert(tmp_path, content) == ("The ice", [])
+
+
+@pytest.mark.parametrize(
+    "kind", ["/Type0 /BaseFont /STSong-Light /Encoding /UniGB-UCS2-H", "/TrueType /BaseFont /None"]
+)
+def test_letters_of_a_font_that_is_neither_in_the_file_nor_on_the_machine_are_read(kind: str, tmp_path: Path) -> None:
+    system = "/CIDSystemInfo << /Registry (Adobe) /Ordering (GB1) /Supplement 4 >>"
+    font = "<< /Type /Font /Subtype /CIDFontType0 /BaseFont /STSong-Light /DW 1000 /FontDescriptor 5 0 R {} >>"
+    others = [font.format(system), "<< /Type /FontDescriptor /FontName /STSong-Light /Flags 4 >>"]
+    text = "港口主管" if "STSong" in kind else "harbours"
+    code = text.encode("utf-16-be" if "STSong" in kind else "ascii").hex()
+    content = write(f"<{code}> Tj 1 g 0 -20 Td <{code[8:]}> Tj")
+    found = convert(tmp_path, content, font=f"/Type /Font /Subtype {kind} /DescendantFonts [4 0 R]", others=others)
+    assert found == (text, [HIDDEN])
 
 
 @pytest.mark.parametrize(
