@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.pan.html_text import GAP, HIDDEN, MIN_QUOTED_WORDS, close_gaps, names_source
-from pan_scdg.pan.styles import MAX_COLOUR_DISTANCE, MAX_OPACITY, MAX_TINY_SIZE, MIN_INDENT, are_alike
+from pan_scdg.pan.styles import MAX_COLOUR_DISTANCE, MAX_OPACITY, MAX_TINY_SIZE, MIN_INDENT, Colour, are_alike
 
 SCALE, MAX_PIXELS = 2.0, 2500.0
 """Pixels of a point in which a page is drawn, and most pixels of its sides."""
@@ -25,6 +25,8 @@ MAX_SHAPED = 12
 NO_MAP = "a font does not say which letters it shows: some words may not have been read"
 MIN_SHAPE = 0.005
 """Least width and height of the shape of a character, as a share of its size."""
+MAX_UNMAPPED_SHARE = 0.05
+"""Largest share of characters of a page of which no font says which they are, such as signs of formulas."""
 MAX_RAISE = 0.5
 """Largest distance of a raised character from its line, as a share of its size."""
 MIN_SPACE, MIN_SPACE_REVERSED, MIN_DISTANCES = 0.18, 0.24, 8
@@ -32,6 +34,8 @@ MIN_SPACE, MIN_SPACE_REVERSED, MIN_DISTANCES = 0.18, 0.24, 8
 distances that tell how far apart letters are."""
 MIN_MARGIN_LINES, MAX_SHIFT, MAX_INDENT = 3, 2.0, 100.0
 """Lines that begin at a margin, and in points how far from it those of a paragraph and of a quotation begin at most."""
+MIN_FIRST_INDENT, MAX_FIRST_INDENT = 6.0, 40.0
+"""How far the first line of a paragraph may be indented."""
 MIN_LINE_WORDS, MAX_SHORT_WORDS = 12, 0.7
 """Words of a line in which letters may stand apart, and the largest share of one or two letters in other lines."""
 _ITALIC_FLAG, _ITALIC_NAME = 1 << 6, re.compile(rb"ital|obli|slant|-It\b|CMTI|SFTI", re.IGNORECASE)
@@ -78,6 +82,9 @@ class _Object(NamedTuple):
     size: float
     matrix: tuple[float, float, float, float]
     """From its direction and that in which its letters rise to those of the page."""
+    colour: Colour
+    """White for a pattern."""
+    opacity: int
 
 
 class _Character(NamedTuple):
@@ -127,20 +134,21 @@ def _list_signs(page: Any, warnings: list[str]) -> list[Sign]:
     ground = _draw(page)
     page.set_rotation(90 * turns.most_common(1)[0][0])  # PDFium orders lines as they are on the turned page
     left, bottom, right, top = page.get_bbox()
-    signs = []
+    signs, unmapped = [], 0
     with closing(page.get_textpage()) as text_page:
         characters = list(_list_characters(text_page.raw, texts))
-        is_seen = _find_seen(text_page.raw, characters, (left, right, bottom, top), drawn, ground, pictures)
-        for (number, box, _, sign), seen in zip(characters, is_seen, strict=True):
+        shown = _list_shown(characters, (left, right, bottom, top), drawn, ground, pictures)
+        for (number, _, _, sign), text in zip(characters, shown, strict=True):
             is_tiny = sign.size <= MAX_TINY_SIZE
-            if (is_tiny or not seen) and unicodedata.category(sign.text)[0] in "LNPS":
+            if (is_tiny or text != sign.text) and unicodedata.category(sign.text)[0] in "LNPS":
                 warnings.append(HIDDEN)
-                if is_tiny or box[0] >= right or box[1] <= left or box[2] >= top or box[3] <= bottom:
-                    continue
-                sign = sign._replace(text=GAP)
-            elif raw.FPDFText_HasUnicodeMapError(text_page.raw, number) == 1:
-                warnings.append(NO_MAP)
-            signs.append(sign)
+                sign = sign._replace(text="" if is_tiny else text)
+            else:
+                unmapped += raw.FPDFText_HasUnicodeMapError(text_page.raw, number) == 1
+            if sign.text:
+                signs.append(sign)
+    if unmapped > MAX_UNMAPPED_SHARE * len(characters):
+        warnings.append(NO_MAP)
     return signs
 
 
@@ -188,7 +196,11 @@ def _read_object(text_page: Any, number: int, found: Any, place: int, mode: int)
         raw.FPDFFont_GetBaseFontName(font, name, len(name))
     is_italic = bool(font and raw.FPDFFont_GetFlags(font) & _ITALIC_FLAG) or bool(_ITALIC_NAME.search(name.value))
     has_font = not font or raw.FPDFFont_GetIsEmbedded(font) != 0
-    return _Object(place, mode, is_italic, has_font, size, (matrix.a, matrix.b, matrix.c, matrix.d))
+    colour = [ctypes.c_uint() for _ in range(4)]
+    raw.FPDFText_GetFillColor(text_page, number, *colour)
+    red, green, blue, opacity = (part.value for part in colour)
+    direction = (matrix.a, matrix.b, matrix.c, matrix.d)
+    return _Object(place, mode, is_italic, has_font, size, direction, (red, green, blue), opacity)
 
 
 def _drop_replacements(obj: Any) -> None:
@@ -215,21 +227,17 @@ def _drop_replacements(obj: Any) -> None:
 # What a reader sees
 
 
-def _find_seen(
-    text_page: Any,
-    characters: Sequence[_Character],
-    page: Box,
-    drawn: Pixels,
-    ground: Pixels,
-    pictures: Sequence[tuple[int, Box]],
-) -> Iterator[bool]:
-    """Yield True for the characters without which the page would look different.
+def _list_shown(
+    characters: Sequence[_Character], page: Box, drawn: Pixels, ground: Pixels, pictures: Sequence[tuple[int, Box]]
+) -> Iterator[str]:
+    """Yield what a reader sees of each character: itself, `GAP`, or nothing, where others or no page are.
 
-    Seen are further those at a picture that are invisible or below it: it may be the scan of which they were
-    recognised. Those for which neither the file nor this machine has a shape are seen if their colour is.
+    The page would look different without those that are seen. Seen are further those at a picture that are invisible or
+    below it: it may be the scan of which they were recognised; and those where something else is drawn in both
+    directions, as letters are. Those for which neither the file nor this machine has a shape are seen if their colour
+    is.
 
     Args:
-        text_page: of PDFium.
         characters: of the page.
         page: its sides.
         drawn: its pixels.
@@ -260,23 +268,52 @@ def _find_seen(
     distance = np.maximum(drawn, ground) - np.minimum(drawn, ground) > MAX_COLOUR_DISTANCE
     differs = distance[:, :, 0] | distance[:, :, 1] | distance[:, :, 2]
     pixels = find_pixels([character.box for character in characters])
-    for (number, box, owner, _), (x, y, end_x, end_y) in zip(characters, pixels, strict=True):
-        at = drawn[y:end_y, x:end_x]
-        if not at.size or differs[y:end_y, x:end_x].any():
-            yield bool(at.size)
-            continue
-        is_invisible = owner.mode == raw.FPDF_TEXTRENDERMODE_INVISIBLE
-        if covers[(y + end_y) // 2, (x + end_x) // 2] > (-1 if is_invisible else owner.place):
-            yield True
-        elif owner.mode == raw.FPDF_TEXTRENDERMODE_CLIP:
-            yield bool((np.ptp(at, (0, 1)) > MAX_COLOUR_DISTANCE).any())
-        elif not owner.has_font and min(box[1] - box[0], box[3] - box[2]) <= MIN_SHAPE * owner.size:
-            colour = [ctypes.c_uint() for _ in range(4)]
-            raw.FPDFText_GetFillColor(text_page, number, *colour)
-            red, green, blue, opacity = (part.value for part in colour)
-            yield opacity > 255 * MAX_OPACITY and not are_alike((red, green, blue), tuple(at[0, 0].tolist()[::-1]))
+    shows = [
+        _shows(character.owner, ground[y:end_y, x:end_x])
+        for character, (x, y, end_x, end_y) in zip(characters, pixels, strict=True)
+    ]
+    changes = [bool(differs[y:end_y, x:end_x].any()) for x, y, end_x, end_y in pixels]
+    others = differs.copy()
+    """Pixels that differ by something else than a character that shows: by one with a pattern."""
+    if any(is_changed > is_shown for is_changed, is_shown in zip(changes, shows, strict=True)):
+        for (x, y, end_x, end_y), is_shown in zip(pixels, shows, strict=True):
+            if is_shown:
+                others[max(0, y - 2) : end_y + 2, max(0, x - 2) : end_x + 2] = False
+
+    def is_seen(character: _Character, x: int, y: int, end_x: int, end_y: int) -> bool:
+        """Return True for a character that does not change its pixels by its colour, but is seen."""
+        owner, box = character.owner, character.box
+        is_drawn = owner.mode not in (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)
+        if is_drawn and others[y:end_y, x:end_x].any():
+            return True
+        if covers[(y + end_y) // 2, (x + end_x) // 2] > (owner.place if is_drawn else -1):
+            return True
+        if not owner.has_font and min(box[1] - box[0], box[3] - box[2]) <= MIN_SHAPE * owner.size:
+            return _shows(owner, ground[y:end_y, x:end_x])
+        around = ground[max(0, y - 1) : end_y + 1, max(0, x - 1) : end_x + 1]
+        return all(np.ptp(around, axis).max() > MAX_COLOUR_DISTANCE for axis in (0, 1))
+
+    for character, (x, y, end_x, end_y), is_shown, is_changed in zip(characters, pixels, shows, changes, strict=True):
+        if end_x <= x or end_y <= y:
+            yield ""
+        elif (is_shown and is_changed) or is_seen(character, x, y, end_x, end_y):
+            yield character.sign.text
         else:
-            yield False
+            yield "" if is_changed else GAP
+
+
+def _shows(owner: _Object, ground: Pixels) -> bool:
+    """Return True if a text that is drawn would be seen on this ground by its colour."""
+    from pypdfium2 import raw
+
+    if owner.mode not in (raw.FPDF_TEXTRENDERMODE_FILL, raw.FPDF_TEXTRENDERMODE_FILL_CLIP):
+        return owner.mode not in (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)
+    if owner.opacity <= 255 * MAX_OPACITY or not ground.size:
+        return False
+    blue, green, red = ground[0, 0].tolist()
+    if not are_alike(owner.colour, (red, green, blue)):
+        return True
+    return bool((np.abs(ground.astype(int) - owner.colour[::-1]) > MAX_COLOUR_DISTANCE).any())
 
 
 def find_bounds(obj: Any) -> Box:
@@ -417,20 +454,22 @@ def mark_quotations(lines: Sequence[Line]) -> Iterator[str]:
     margins = Counter(round(line.left) for line in lines)
     begin = 0
     while begin < len(lines):
-        first = lines[begin]
+        first = rest = lines[begin]
         end = begin + 1
-        while end < len(lines) and _goes_on(first, lines[end]):
+        if end < len(lines) and MIN_FIRST_INDENT <= first.left - lines[end].left <= MAX_FIRST_INDENT:
+            rest = lines[end]
+        before = lines[begin - 1].text.rstrip() if begin else ""
+        while end < len(lines) and _goes_on(rest, lines[begin:end], lines[end], before.endswith(":")):
             end += 1
         outer = [
             margin
             for margin, count in margins.items()
-            if count >= MIN_MARGIN_LINES and MIN_INDENT <= first.left - margin <= MAX_INDENT
+            if count >= MIN_MARGIN_LINES and MIN_INDENT <= rest.left - margin <= MAX_INDENT
         ]
         is_indented = end - begin > 1 and bool(outer)
         body = max((line.right for line in lines if round(line.left) in outer), default=0.0)
         is_inside = end - begin > 2 and max(line.right for line in lines[begin:end]) <= body - MIN_INDENT
         text = " ".join(line.text for line in lines[begin:end])
-        before = lines[begin - 1].text.rstrip() if begin else ""
         is_announced = before.endswith(":") or (names_source(text) and not before[-1:].isalnum())
         is_long = len(text.split()) >= MIN_QUOTED_WORDS
         is_set_off = is_inside or (is_announced and (is_indented or first.is_italic))
@@ -442,5 +481,13 @@ def mark_quotations(lines: Sequence[Line]) -> Iterator[str]:
         begin = end
 
 
-def _goes_on(first: Line, line: Line) -> bool:
-    return abs(line.left - first.left) <= MAX_SHIFT and line.is_italic == first.is_italic
+def _goes_on(first: Line, block: Sequence[Line], line: Line, is_announced: bool) -> bool:
+    """Return True if a line belongs to a block whose lines begin where ``first`` does.
+
+    An announced quotation ends before a paragraph with wider lines that begins where it does.
+    """
+    if abs(line.left - first.left) > MAX_SHIFT or line.is_italic != first.is_italic or block[-1].text.endswith(":"):
+        return False
+    body = max(each.right for each in block)
+    is_short, is_wider = block[-1].right <= body - MIN_INDENT, line.right >= body + MIN_INDENT
+    return not (is_announced and is_short and is_wider)

@@ -10,12 +10,16 @@ from pan_scdg.errors import UserError
 from pan_scdg.pan.documents import convert_file
 from pan_scdg.pan.html_text import HIDDEN, NOT_READ
 from pan_scdg.pan.pdf import APART, COMMENT_NOT_READ, drop_running_lines, is_garbled, join_pages
-from pan_scdg.pan.pdf_page import NO_MAP, order_pieces
+from pan_scdg.pan.pdf_page import NO_MAP, Line, mark_quotations, order_pieces
 from tests.pan.office_files import HELVETICA, build_pdf, make_stream
 
 WORDS = "The tide turned before noon and nobody in the harbour said a word about the boats"
 PICTURE = "q 595 0 0 842 0 0 cm BI /W 1 /H 1 /BPC 8 /CS /G ID a EI Q"
 WHITE_PICTURE = PICTURE.replace("8 /CS /G", "1 /CS /G /D [1 0]")
+PATTERN = (
+    "/Pattern << /S << /PatternType 2 /Shading << /ShadingType 2 /ColorSpace /DeviceGray /Coords [0 0 595 0] /Function "
+    "<< /FunctionType 2 /Domain [0 1] /C0 [0] /C1 [0.5] /N 1 >> /Extend [true true] >> >> >>"
+)
 WIDGET = "/Subtype /Widget /Rect [60 60 90 70]"
 FORM = {"catalog": "/AcroForm << /Fields [4 0 R] >>", "page": "/Annots [4 0 R]"}
 HEBREW = dict(zip("abcdefghij", "אבגדהוזחטי", strict=True))
@@ -62,6 +66,9 @@ def convert(folder: Path, content: str, **entries: Any) -> tuple[str, list[str]]
         (write("(hidden) Tj") + " 1 g 0 690 595 40 re f 0 g " + write("0 -90 Td (seen) Tj"), "seen"),
         ("/OC /O BDC " + write("(hidden) Tj") + " EMC " + write("0 -90 Td (seen) Tj"), "seen"),
         ("q " + write("7 Tr (hidden) Tj") + " Q " + write("0 -90 Td (seen) Tj"), "seen"),
+        # below and above the letters that are seen
+        (write("1 g (qqqq) Tj") + " " + write("0 g (seen) Tj 1 g -1 0 Td (q) Tj"), "seen"),
+        (write("(seen) Tj") + " " + write("3 Tr (qqqq) Tj"), "seen"),
         (f"{WHITE_PICTURE} {write('1 g (hidden) Tj 0.5 g 0 -90 Td (seen) Tj')}", "seen"),
     ],
 )  # fmt: skip
@@ -83,12 +90,17 @@ def test_what_no_reader_sees_is_left_out_with_a_warning(content: str, text: str,
         f"{PICTURE} {write('3 Tr (seen) Tj')}",  # a scan whose text was recognised
         "q 1 g Q " + write("(seen) Tj 1 g ( ) Tj"),
         f"q {write('7 Tr (seen) Tj')} 0 0 595 842 re f Q",
+        "/Pattern cs /S scn " + write("(seen) Tj"),
+        "1 g 0 G " + write("1 Tr (seen) Tj"),
         f"q {write('3 Tr (seen) Tj')} q 10 0 0 10 0 0 cm /P Do Q",
     ],
 )
 def test_what_a_reader_sees_is_kept(content: str, tmp_path: Path) -> None:
     forms = [make_form("0.4 g 0 0 595 842 re f"), make_form(PICTURE.replace("595 0 0 842", "60 0 0 84"))]
-    assert convert(tmp_path, content, resources="/XObject << /F 4 0 R /P 5 0 R >>", others=forms) == ("seen", [])
+    assert convert(tmp_path, content, resources=f"/XObject << /F 4 0 R /P 5 0 R >> {PATTERN}", others=forms) == (
+        "seen",
+        [],
+    )
 
 
 def test_text_in_forms_within_forms_is_read(tmp_path: Path) -> None:
@@ -247,3 +259,19 @@ def test_a_block_quotation_is_one_by_its_place_or_in_italics(
     text, warnings = convert(tmp_path, content, fonts="/F2 4 0 R", others=[italic])
     assert (f"\n\n> {QUOTED[0]}\n> {QUOTED[1]}{after}\n\n" in text, warnings) == (is_quotation, [])
     assert text.replace("> ", "").split() == " ".join(line for *_, line in lines).split()
+
+
+@pytest.mark.parametrize(("before", "is_quotation"), [("She writes:", True), ("She writes.", False)])
+def test_a_block_quotation_may_begin_with_an_indented_line_or_where_paragraphs_begin(
+    before: str, is_quotation: bool
+) -> None:
+    wide, narrow = (60.0, 400.0), (80.0, 380.0)
+    own = [Line("Own words about the boats", *wide, is_italic=False)] * 3
+    intro = Line(before, 80.0, 150.0, is_italic=False)
+    quoted = [Line(line, *narrow, is_italic=False) for line in (*QUOTED, "and dear in the end")]
+    quoted[-1] = quoted[-1]._replace(right=200.0)
+    after = Line("Some say that it was cheap", 80.0, 400.0, is_italic=False)
+    indented = [quoted[0]._replace(left=95.0), *quoted[1:]]
+    for block in (quoted, indented):
+        text = "\n".join(mark_quotations([*own, intro, *block, after, *own]))
+        assert (f"{before}\n\n> {QUOTED[0]}\n> {QUOTED[1]}\n> {quoted[2].text}\n\n{after.text}" in text) == is_quotation
