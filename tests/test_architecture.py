@@ -103,10 +103,11 @@ def test_nothing_heavy_is_imported_with_a_module(path: Path) -> None:
     assert not {name.split(".")[0] for name in list_imports(parse(path), lazy=False, types=False)} & HEAVY
 
 
-def test_the_method_needs_numpy_alone_and_the_formats_no_numbers() -> None:
+def test_the_method_needs_numpy_alone_and_the_formats_no_numbers_but_pixels() -> None:
     for folder, forbidden in (("scdg", HEAVY), ("pan", HEAVY | {"numpy", "scipy"})):
         for path in (ROOT / "pan_scdg" / folder).rglob("*.py"):
-            assert not {name.split(".")[0] for name in list_imports(parse(path))} & forbidden, path
+            allowed = {"numpy"} if path.name == "pdf_page.py" else set()
+            assert not {name.split(".")[0] for name in list_imports(parse(path))} & (forbidden - allowed), path
 
 
 def test_entrypoint_only_calls_the_command_line() -> None:
