@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.pan.html_text import GAP, HIDDEN, MIN_QUOTED_WORDS, close_gaps, names_source
-from pan_scdg.pan.styles import MAX_COLOUR_DISTANCE, MAX_OPACITY, MAX_TINY_SIZE, MIN_INDENT, Colour, are_alike
+from pan_scdg.pan.styles import MAX_COLOUR_DISTANCE, MAX_OPACITY, MAX_TINY_SIZE, MIN_INDENT, Colour
 
 SCALE, MAX_PIXELS = 2.0, 2500.0
 """Pixels of a point in which a page is drawn, and most pixels of its sides."""
@@ -74,8 +74,10 @@ class _Object(NamedTuple):
 
     place: int
     """It is drawn above objects of lower places."""
-    mode: int
-    """How it is drawn: filled, invisible, as a path that clips others, and so on."""
+    is_drawn: bool
+    """It is neither invisible nor only a path that clips others."""
+    is_filled: bool
+    """Its colour alone tells whether it is seen."""
     is_italic: bool
     has_font: bool
     """Its font is in the file."""
@@ -84,7 +86,6 @@ class _Object(NamedTuple):
     """From its direction and that in which its letters rise to those of the page."""
     colour: Colour
     """White for a pattern."""
-    opacity: int
 
 
 class _Character(NamedTuple):
@@ -137,6 +138,8 @@ def _list_signs(page: Any, warnings: list[str]) -> list[Sign]:
     signs, unmapped = [], 0
     with closing(page.get_textpage()) as text_page:
         characters = list(_list_characters(text_page.raw, texts))
+        if not characters:
+            return []
         shown = _list_shown(characters, (left, right, bottom, top), drawn, ground, pictures)
         for (number, _, _, sign), text in zip(characters, shown, strict=True):
             is_tiny = sign.size <= MAX_TINY_SIZE
@@ -200,7 +203,10 @@ def _read_object(text_page: Any, number: int, found: Any, place: int, mode: int)
     raw.FPDFText_GetFillColor(text_page, number, *colour)
     red, green, blue, opacity = (part.value for part in colour)
     direction = (matrix.a, matrix.b, matrix.c, matrix.d)
-    return _Object(place, mode, is_italic, has_font, size, direction, (red, green, blue), opacity)
+    is_filled = mode in (raw.FPDF_TEXTRENDERMODE_FILL, raw.FPDF_TEXTRENDERMODE_FILL_CLIP)
+    is_drawn = mode not in (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)
+    is_drawn = is_drawn and not (is_filled and opacity <= 255 * MAX_OPACITY)
+    return _Object(place, is_drawn, is_filled, is_italic, has_font, size, direction, (red, green, blue))
 
 
 def _drop_replacements(obj: Any) -> None:
@@ -238,14 +244,12 @@ def _list_shown(
     is.
 
     Args:
-        characters: of the page.
+        characters: of the page, at least one.
         page: its sides.
         drawn: its pixels.
         ground: its pixels without text.
         pictures: places and sides.
     """
-    from pypdfium2 import raw
-
     rows, columns = drawn.shape[:2]
     left, right, bottom, top = page
     scale = [columns / max(right - left, 1e-9), rows / max(top - bottom, 1e-9)] * 2
@@ -261,32 +265,40 @@ def _list_shown(
         pixels = np.concatenate([first, last], 1).clip(0, [columns, rows, columns, rows])
         return cast(list[list[int]], pixels.astype(int).tolist())
 
-    covers = np.full((rows, columns), -1)
-    """The place of the topmost picture."""
-    for (place, _), (x, y, end_x, end_y) in zip(pictures, find_pixels([box for _, box in pictures]), strict=True):
-        covers[y:end_y, x:end_x] = place
-    distance = np.maximum(drawn, ground) - np.minimum(drawn, ground) > MAX_COLOUR_DISTANCE
-    differs = distance[:, :, 0] | distance[:, :, 1] | distance[:, :, 2]
     pixels = find_pixels([character.box for character in characters])
-    shows = [
-        _shows(character.owner, ground[y:end_y, x:end_x])
-        for character, (x, y, end_x, end_y) in zip(characters, pixels, strict=True)
-    ]
+    first_x, first_y, *_ = map(min, zip(*pixels, strict=True))
+    _, _, last_x, last_y = map(max, zip(*pixels, strict=True))
+    part = slice(first_y, last_y), slice(first_x, last_x)
+    distance = np.maximum(drawn[part], ground[part]) - np.minimum(drawn[part], ground[part]) > MAX_COLOUR_DISTANCE
+    differs = np.zeros((rows, columns), bool)
+    differs[part] = distance[:, :, 0] | distance[:, :, 1] | distance[:, :, 2]
     changes = [bool(differs[y:end_y, x:end_x].any()) for x, y, end_x, end_y in pixels]
-    others = differs.copy()
+    corners = ground[[min(y, rows - 1) for _, y, *_ in pixels], [min(x, columns - 1) for x, *_ in pixels]]
+    colours = np.array([character.owner.colour[::-1] for character in characters])
+    contrasts = (np.abs(corners - colours) > MAX_COLOUR_DISTANCE).any(1).tolist()
+    shows = [
+        (has_contrast and character.owner.is_filled and character.owner.is_drawn)
+        or _shows(character.owner, ground[y:end_y, x:end_x])
+        for character, (x, y, end_x, end_y), has_contrast in zip(characters, pixels, contrasts, strict=True)
+    ]
+    others = differs
     """Pixels that differ by something else than a character that shows: by one with a pattern."""
     if any(is_changed > is_shown for is_changed, is_shown in zip(changes, shows, strict=True)):
+        others = differs.copy()
         for (x, y, end_x, end_y), is_shown in zip(pixels, shows, strict=True):
             if is_shown:
                 others[max(0, y - 2) : end_y + 2, max(0, x - 2) : end_x + 2] = False
+    covers = np.full((rows, columns) if pictures else (1, 1), -1)
+    """The place of the topmost picture."""
+    for (place, _), (x, y, end_x, end_y) in zip(pictures, find_pixels([box for _, box in pictures]), strict=True):
+        covers[y:end_y, x:end_x] = place
 
     def is_seen(character: _Character, x: int, y: int, end_x: int, end_y: int) -> bool:
         """Return True for a character that does not change its pixels by its colour, but is seen."""
         owner, box = character.owner, character.box
-        is_drawn = owner.mode not in (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)
-        if is_drawn and others[y:end_y, x:end_x].any():
+        if owner.is_drawn and others[y:end_y, x:end_x].any():
             return True
-        if covers[(y + end_y) // 2, (x + end_x) // 2] > (owner.place if is_drawn else -1):
+        if pictures and covers[(y + end_y) // 2, (x + end_x) // 2] > (owner.place if owner.is_drawn else -1):
             return True
         if not owner.has_font and min(box[1] - box[0], box[3] - box[2]) <= MIN_SHAPE * owner.size:
             return _shows(owner, ground[y:end_y, x:end_x])
@@ -303,17 +315,10 @@ def _list_shown(
 
 
 def _shows(owner: _Object, ground: Pixels) -> bool:
-    """Return True if a text that is drawn would be seen on this ground by its colour."""
-    from pypdfium2 import raw
-
-    if owner.mode not in (raw.FPDF_TEXTRENDERMODE_FILL, raw.FPDF_TEXTRENDERMODE_FILL_CLIP):
-        return owner.mode not in (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)
-    if owner.opacity <= 255 * MAX_OPACITY or not ground.size:
-        return False
-    blue, green, red = ground[0, 0].tolist()
-    if not are_alike(owner.colour, (red, green, blue)):
-        return True
-    return bool((np.abs(ground.astype(int) - owner.colour[::-1]) > MAX_COLOUR_DISTANCE).any())
+    """Return True if a text would be seen on this ground by its colour."""
+    if not owner.is_drawn or not owner.is_filled:
+        return owner.is_drawn
+    return bool((np.abs(ground - np.array(owner.colour[::-1])) > MAX_COLOUR_DISTANCE).any())
 
 
 def find_bounds(obj: Any) -> Box:

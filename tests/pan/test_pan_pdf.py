@@ -153,6 +153,8 @@ def test_words_from_right_to_left_are_in_the_order_of_reading(content: str, text
 
 def test_a_page_with_damaged_operators_is_read(tmp_path: Path) -> None:
     form = "<< /Subtype /Form /BBox [(a) 0] /Length 0 >>\nstream\n\nendstream"
+    (tmp_path / "b.pdf").write_bytes(build_pdf([write("() Tj ( ) Tj"), write("(seen) Tj"), write("0 Tz (a) Tj")]))
+    assert convert_file(tmp_path / "b.pdf")["text"] == "seen"
     found = convert(tmp_path, f"/F Do {write('(seen) Tj')}", resources="/XObject << /F 4 0 R >>", others=[form])
     assert found == ("seen", [])
 
