@@ -1,9 +1,9 @@
 """Find the parts of a target that the score of an alignment does not count.
 
 Words that an author marks as another's are not hidden reuse: quotations and lists of references. Nor are formal parts,
-whose words are those of everyone: tables of contents, declarations of authorship and acknowledgements. Quotation marks
-around a whole text are no excuse, however: a long quotation counts, and all quotations of a text count if they make up
-too much of it; so does a long declaration.
+whose words are those of everyone: title pages, tables of contents, declarations of authorship and acknowledgements.
+Quotation marks around a whole text are no excuse, however: a long quotation counts, and all quotations of a text count
+if they make up too much of it; so does a long declaration.
 """
 
 import re
@@ -176,6 +176,10 @@ _FIRST_PERSON = re.compile(
     re.IGNORECASE,
 )
 """What a declaration says that other text below such a heading may not."""
+MIN_TITLE_LINES = 3
+"""Lines of a title page."""
+_SENTENCE = re.compile(r"(?:\S+\s+){7}.*[.!?…][\"'”’»)\]]*\s*\Z|.*[。！？]")
+"""A line that ends like a sentence, and is no shorter than most."""
 MAX_HEADING_LENGTH = 60
 """Characters of a paragraph that ends a declaration if it ends like no sentence."""
 
@@ -201,10 +205,15 @@ def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
     sizes = np.diff(np.searchsorted(words, np.array(declarations, np.int64).reshape(-1, 2)), axis=1).ravel()
     shortest = np.argsort(sizes, kind="stable")
     shortest = shortest[np.cumsum(sizes[shortest]) <= MAX_QUOTATION_WORDS]
+    formal = [*find_contents(text), *(declarations[number] for number in shortest)]
+    references = find_reference_lists(text)
+    page = min([find_title_page(text), *(begin for begin, _ in [*formal, *references])])
+    if page and np.searchsorted(words, page) <= MAX_QUOTATION_WORDS:
+        formal.append((0, page))
     found: dict[Kind, Iterable[Span]] = {
         "quotation": _add_brackets(text, _list_quotations(text)),
-        "references": find_reference_lists(text),
-        "formal": [*find_contents(text), *(declarations[number] for number in shortest)],
+        "references": references,
+        "formal": formal,
     }
     spans: dict[Kind, list[Span]] = {kind: [] for kind in found}
     parts = [(*span, kind) for kind, pairs in found.items() for span in pairs]
@@ -361,6 +370,20 @@ def find_contents(text: str) -> list[Span]:
                 found.append((begin, end))
             begin, entries, page, headed, is_wrapped = match.start() if match else 0, 0, 0, opens, False
     return found
+
+
+def find_title_page(text: str) -> int:
+    """Return the end of the title page: the paragraphs before the first one with a long line or a sentence.
+
+    0: there is none, for a title alone is no page.
+    """
+    begin = number = 0
+    for match in _PARAGRAPH_END.finditer(text):
+        lines = text[begin : match.end()].split("\n")
+        if any(len(line) > MAX_WRAPPED_LENGTH or _SENTENCE.match(line) for line in lines):
+            return begin if number >= MIN_TITLE_LINES else 0
+        begin, number = match.end(), number + sum(map(bool, map(str.strip, lines)))
+    return 0
 
 
 def find_declarations(text: str) -> list[Span]:

@@ -24,7 +24,7 @@ UNCLEAR_MARGIN = 0.1
 QUOTED: dict[Kind, str] = {
     "quotation": "in a quotation",
     "references": "in a list of references",
-    "formal": "in a table of contents, a declaration or acknowledgements",
+    "formal": "in a title page, a table of contents, a declaration or acknowledgements",
 }
 """Why a stretch of a text is compared and does not count."""
 _NOT_BREAK = re.compile(r"[^\n]")

@@ -239,7 +239,12 @@ LOSSES = COPIED.split(". ")[1] + "."
 EVENINGS = "Nobody in our street has ever owned such a saw, and those who garden after work have lost their evenings."
 TITLE = "The winter harvest of northern lake ice"
 TITLED = f"{TITLE}\n\n{SOURCE}"
+WRAPPED_COPY = "\n".join(lines(COPIED))
 ENTRY = REFERENCES.partition("\nAbbott")[0]
+TITLE_PAGE = (
+    "University of Northern Harbour\n\nFaculty of Humanities\n\nDepartment of History\n\nTerm paper in the seminar "
+    "“Local History of the North”\n\nsubmitted to Prof. Dr. H. Lindqvist, M.A.\n\nWinter term 2024/25\n\n"
+)
 CONTENTS = (
     "Contents\n1 Introduction ............ 3\n2 How ice was cut on the northern lakes . . . . . . 5\n2.1 Saws, "
     "channels and barns ............ 6\n3 What the merchants lost ............ 11\n4 Conclusion ............ 14"
@@ -404,6 +409,8 @@ CASES = [
             "advice, and my family for their support during the writing of this essay.\n\nIntroduction",
         }.items()
     ),
+    Case("title-page.txt", TITLE_PAGE + join(), NO_SIGN, source=TITLE_PAGE + "\n\n".join(OTHER)),
+    Case("copy-first.txt", f"{WRAPPED_COPY}\n\n{join()}", is_copied=True),
     *(
         Case(name, join(line), NO_SIGN, source="\n\n".join((OTHER[0], line, OTHER[1])))
         for name, line in {

@@ -235,7 +235,7 @@ def test_a_notebook_shows_text_as_text() -> None:
         (
             PASSAGES[1]._replace(within="formal"),
             3,
-            "Reworded: 3 of its 85 words are equal. It is part of a table of contents, a declaration or "
+            "Reworded: 3 of its 85 words are equal. It is part of a title page, a table of contents, a declaration or "
             "acknowledgements and does not count.",
         ),
         (PASSAGES[2], 85, f"All 85 words are copied. It is part of a list of references and counts: {QUOTATION_RULE}."),
