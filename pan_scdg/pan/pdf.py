@@ -44,9 +44,10 @@ def convert_pdf(path: Path) -> tuple[str, list[str]]:
             raise UserError(PASSWORD, "save it without a password") from e
         raise
     warnings: list[str] = []
-    document.init_forms()
-    typed = list(_list_typed(document, warnings))
-    pages = drop_running_lines([read_page(page, warnings) for page in document])
+    with document:
+        document.init_forms()
+        typed = list(_list_typed(document, warnings))
+        pages = drop_running_lines([read_page(page, warnings) for page in document])
     garbled = [number for number, page in enumerate(pages, 1) if is_garbled(page)]
     empty = [number for number, page in enumerate(pages, 1) if not page]
     if len(empty) + len(garbled) == len(pages) and not typed:

@@ -140,7 +140,9 @@ def _list_signs(page: Any, warnings: list[str]) -> list[Sign]:
         characters = list(_list_characters(text_page.raw, texts))
         if not characters:
             return []
-        shown = _list_shown(characters, (left, right, bottom, top), drawn, ground, pictures)
+        read = {character.owner.place for character in characters}
+        repeated = [find_bounds(objects[place]) for place, _ in texts.values() if place not in read]
+        shown = _list_shown(characters, (left, right, bottom, top), drawn, ground, pictures, repeated)
         for (number, _, _, sign), text in zip(characters, shown, strict=True):
             is_tiny = sign.size <= MAX_TINY_SIZE
             if (is_tiny or text != sign.text) and unicodedata.category(sign.text)[0] in "LNPS":
@@ -234,7 +236,12 @@ def _drop_replacements(obj: Any) -> None:
 
 
 def _list_shown(
-    characters: Sequence[_Character], page: Box, drawn: Pixels, ground: Pixels, pictures: Sequence[tuple[int, Box]]
+    characters: Sequence[_Character],
+    page: Box,
+    drawn: Pixels,
+    ground: Pixels,
+    pictures: Sequence[tuple[int, Box]],
+    repeated: Sequence[Box],
 ) -> Iterator[str]:
     """Yield what a reader sees of each character: itself, `GAP`, or nothing, where others or no page are.
 
@@ -249,6 +256,7 @@ def _list_shown(
         drawn: its pixels.
         ground: its pixels without text.
         pictures: places and sides.
+        repeated: text that PDFium leaves out as drawn twice, such as that above its shadow.
     """
     rows, columns = drawn.shape[:2]
     left, right, bottom, top = page
@@ -288,6 +296,10 @@ def _list_shown(
         for (x, y, end_x, end_y), is_shown in zip(pixels, shows, strict=True):
             if is_shown:
                 others[max(0, y - 2) : end_y + 2, max(0, x - 2) : end_x + 2] = False
+    twice = np.zeros((rows, columns) if repeated else (0, 0), bool)
+    """Pixels that differ by text that is drawn twice."""
+    for x, y, end_x, end_y in find_pixels(repeated):
+        twice[y:end_y, x:end_x] = differs[y:end_y, x:end_x]
     covers = np.full((rows, columns) if pictures else (1, 1), -1)
     """The place of the topmost picture."""
     for (place, _), (x, y, end_x, end_y) in zip(pictures, find_pixels([box for _, box in pictures]), strict=True):
@@ -296,7 +308,7 @@ def _list_shown(
     def is_seen(character: _Character, x: int, y: int, end_x: int, end_y: int) -> bool:
         """Return True for a character that does not change its pixels by its colour, but is seen."""
         owner, box = character.owner, character.box
-        if owner.is_drawn and others[y:end_y, x:end_x].any():
+        if (owner.is_drawn and others[y:end_y, x:end_x].any()) or twice[y:end_y, x:end_x].any():
             return True
         if pictures and covers[(y + end_y) // 2, (x + end_x) // 2] > (owner.place if owner.is_drawn else -1):
             return True
@@ -459,10 +471,7 @@ def mark_quotations(lines: Sequence[Line]) -> Iterator[str]:
     margins = Counter(round(line.left) for line in lines)
     begin = 0
     while begin < len(lines):
-        first = rest = lines[begin]
-        end = begin + 1
-        if end < len(lines) and MIN_FIRST_INDENT <= first.left - lines[end].left <= MAX_FIRST_INDENT:
-            rest = lines[end]
+        first, rest, end = lines[begin], _find_second(lines, begin), begin + 1
         before = lines[begin - 1].text.rstrip() if begin else ""
         while end < len(lines) and _goes_on(rest, lines[begin:end], lines[end], before.endswith(":")):
             end += 1
@@ -484,6 +493,17 @@ def mark_quotations(lines: Sequence[Line]) -> Iterator[str]:
         else:
             yield from (line.text for line in lines[begin:end])
         begin = end
+
+
+def _find_second(lines: Sequence[Line], begin: int) -> Line:
+    """Return the second line of a paragraph if its first line is indented, otherwise its first line."""
+    first, *others = lines[begin : begin + 2]
+    if not others or not MIN_FIRST_INDENT <= first.left - others[0].left <= MAX_FIRST_INDENT:
+        return first
+    before = lines[begin - 1] if begin else first
+    # otherwise this is the rest of an entry of a list, and another one follows
+    is_new = before.text.rstrip().endswith(":") or abs(before.left - others[0].left) > MAX_SHIFT
+    return others[0] if is_new else first
 
 
 def _goes_on(first: Line, block: Sequence[Line], line: Line, is_announced: bool) -> bool:

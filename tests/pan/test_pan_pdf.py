@@ -91,13 +91,19 @@ def test_what_no_reader_sees_is_left_out_with_a_warning(content: str, text: str,
         "q 1 g Q " + write("(seen) Tj 1 g ( ) Tj"),
         f"q {write('7 Tr (seen) Tj')} 0 0 595 842 re f Q",
         "/Pattern cs /S scn " + write("(seen) Tj"),
+        "q /Z gs " + write("(seen) Tj") + " Q 1 0 0 1 0.3 0 cm " + write("(seen) Tj"),  # with a shadow
         "1 g 0 G " + write("1 Tr (seen) Tj"),
         f"q {write('3 Tr (seen) Tj')} q 10 0 0 10 0 0 cm /P Do Q",
     ],
 )
 def test_what_a_reader_sees_is_kept(content: str, tmp_path: Path) -> None:
     forms = [make_form("0.4 g 0 0 595 842 re f"), make_form(PICTURE.replace("595 0 0 842", "60 0 0 84"))]
-    assert convert(tmp_path, content, resources=f"/XObject << /F 4 0 R /P 5 0 R >> {PATTERN}", others=forms) == (
+    assert convert(
+        tmp_path,
+        content,
+        resources=f"/XObject << /F 4 0 R /P 5 0 R >> {PATTERN} /ExtGState << /Z << /ca 0 >> >>",
+        others=forms,
+    ) == (
         "seen",
         [],
     )
@@ -179,6 +185,9 @@ def test_letters_that_are_not_those_on_the_page_are_told(shift: int, tmp_path: P
     font_of_glyphs = "/Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /DescendantFonts [4 0 R]"
     glyphs = ["<< /Type /Font /Subtype /CIDFontType2 /BaseFont /X /DW 500 >>"]
     assert convert(tmp_path, write("<00290030> Tj"), font=font_of_glyphs, others=glyphs) == (")0", [NO_MAP])
+    formula = write(f"({WORDS}) Tj /F2 9 Tf 0 -20 Td <0029> Tj")
+    _, warnings = convert(tmp_path, formula, fonts=f"/F2 << {font_of_glyphs} >>", others=glyphs)
+    assert warnings == [], "a sign of a formula"
 
 
 @pytest.mark.parametrize(
@@ -277,3 +286,9 @@ def test_a_block_quotation_may_begin_with_an_indented_line_or_where_paragraphs_b
     for block in (quoted, indented):
         text = "\n".join(mark_quotations([*own, intro, *block, after, *own]))
         assert (f"{before}\n\n> {QUOTED[0]}\n> {QUOTED[1]}\n> {quoted[2].text}\n\n{after.text}" in text) == is_quotation
+
+
+def test_the_rest_of_an_entry_of_a_list_is_no_first_line_of_a_quotation() -> None:
+    places = [(60.0, 400.0)] * 3 + [(80.0, 380.0), (94.0, 370.0), (80.0, 380.0), (80.0, 380.0), (94.0, 200.0)]
+    lines = [Line("some of my own words about boats", *place, is_italic=False) for place in places]
+    assert list(mark_quotations(lines)) == [line.text for line in lines]
