@@ -10,7 +10,8 @@ from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.html_text import NOT_READ
-from pan_scdg.pan.pdf_page import has_letters_apart, read_page
+from pan_scdg.pan.pdf_lines import has_letters_apart
+from pan_scdg.pan.pdf_page import read_page
 
 PASSWORD = "This file is protected by a password"
 _DIGITS = re.compile(r"\d+")
