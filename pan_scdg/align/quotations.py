@@ -178,8 +178,10 @@ _FIRST_PERSON = re.compile(
 """What a declaration says that other text below such a heading may not."""
 MIN_TITLE_LINES = 3
 """Lines of a title page."""
-_SENTENCE = re.compile(r"(?:\S+\s+){7}.*[.!?…][\"'”’»)\]]*\s*\Z|.*[。！？]")
-"""A line that ends like a sentence, and is no shorter than most."""
+MIN_SENTENCE_WORDS = 8
+_SENTENCE = re.compile(r"(?:[^\W\d_A-Z]{4}[.!?…][\"'”’»)\]]*\s|[.!?…][\"'”’»)\]]*\Z)")
+"""The end of a sentence in a paragraph with so many words; no abbreviation."""
+_CHINESE_END = re.compile(r"[。！？]")
 MAX_HEADING_LENGTH = 60
 """Characters of a paragraph that ends a declaration if it ends like no sentence."""
 
@@ -380,7 +382,9 @@ def find_title_page(text: str) -> int:
     begin = number = 0
     for match in _PARAGRAPH_END.finditer(text):
         lines = text[begin : match.end()].split("\n")
-        if any(len(line) > MAX_WRAPPED_LENGTH or _SENTENCE.match(line) for line in lines):
+        paragraph = text[begin : match.end()].strip()
+        is_prose = len(paragraph.split()) >= MIN_SENTENCE_WORDS and _SENTENCE.search(paragraph)
+        if is_prose or max(map(len, lines)) > MAX_WRAPPED_LENGTH or _CHINESE_END.search(paragraph):
             return begin if number >= MIN_TITLE_LINES else 0
         begin, number = match.end(), number + sum(map(bool, map(str.strip, lines)))
     return 0

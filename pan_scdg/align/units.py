@@ -31,7 +31,7 @@ _NAMES = r"(?:b|i|u|s|em|strong|span|mark|font|su[bp])(?: [^<>]{0,200})?>"
 _TAG = rf"</?{_NAMES}|<!--.{{0,200}}?-->"
 _UNSEEN = rf"(?:\p{{DI}}+|\*{{1,3}}|{_TAG})"
 """What no reader sees between letters: default-ignorable characters, marks of bold and italic type."""
-_HYPHEN = r"(?:[-\u00ad\u2010\u2011\xac] ?(?:\r?\n|[\v\u2028])[ \t]*|\u00ad )"
+_HYPHEN = r"[-\u00ad\u2010\u2011\xac] ?(?:\r?\n|[\v\u2028])[ \t]*"
 _WORD = regex.compile(rf"(?V1)(?!(?<=</?){_NAMES})(?:{_CHARACTER}|{_LETTERS}(?:(?:{_HYPHEN}|{_UNSEEN}){_LETTERS})*)")
 """Letters and digits with their combining marks; each character of scripts without spaces is a word."""
 _UNSEEN_IN_WORD = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]){_UNSEEN}(?=\p{{L}})|\p{{DI}}+")

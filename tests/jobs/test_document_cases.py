@@ -308,7 +308,7 @@ CASES = [
     # words that are joined or cut
     Case("page-breaks.docx", docx("<w:r><w:br w:type='page'/></w:r>".join(map(run, REWORDED.split(" "))))),
     Case("line-tabulations.txt", join(REWORDED.replace(" ", "\v")), LIKELY),
-    Case("soft-hyphens-and-spaces.txt", join(NARROW.replace("\n", " ").format(*["\u00ad"] * 99)), is_copied=True),
+    Case("soft-hyphens-before-spaces.txt", join(COPIED.replace(" ", "\u00ad ")), is_copied=True),
     Case("bold-halves.odt", odt(HALVES.sub(span(r"\1"), COPIED), odf_style(""))),
     Case("references.md", join(REWORDED.replace("e", "&#101;").replace("n", "&#x6E;")), LIKELY),
     Case("bold-halves.md", join(HALVES.sub(r"**\1**", COPIED)), is_copied=True),
@@ -411,6 +411,7 @@ CASES = [
     ),
     Case("title-page.txt", TITLE_PAGE + join(), NO_SIGN, source=TITLE_PAGE + "\n\n".join(OTHER)),
     Case("copy-first.txt", f"{WRAPPED_COPY}\n\n{join()}", is_copied=True),
+    Case("copy-with-a-short-last-line.txt", f"{WRAPPED_COPY} There\nwere many.\n\n{join()}", is_copied=True),
     *(
         Case(name, join(line), NO_SIGN, source="\n\n".join((OTHER[0], line, OTHER[1])))
         for name, line in {
