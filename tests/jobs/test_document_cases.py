@@ -411,7 +411,7 @@ CASES = [
     ),
     Case("title-page.txt", TITLE_PAGE + join(), NO_SIGN, source=TITLE_PAGE + "\n\n".join(OTHER)),
     Case("copy-first.txt", f"{WRAPPED_COPY}\n\n{join()}", is_copied=True),
-    Case("copy-with-a-short-last-line.txt", f"{WRAPPED_COPY} There\nwere many.\n\n{join()}", is_copied=True),
+    Case("copy-with-a-short-last-line.txt", f"{WRAPPED_COPY} There\nwere many.\n\n{join(*OTHER)}", is_copied=True),
     *(
         Case(name, join(line), NO_SIGN, source="\n\n".join((OTHER[0], line, OTHER[1])))
         for name, line in {
