@@ -1,6 +1,7 @@
 """Find the passages of a target that correspond to passages of a source, without a language model.
 
-- `units` splits a text into words and sentences; `quotations` finds the parts of a target that do not count.
+- `units` splits a text into words and sentences.
+- `parts` finds what of a target does not count, by `quotations`, `references` and `formal_parts`.
 - `seeds` finds what two texts share: runs of equal words and pairs of similar sentences.
 - `passages` makes passages of them.
 - `vectors` encodes sentences; `matches` compares two texts by these vectors.

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.quotations import Kind, classify_passage
+from pan_scdg.align.parts import Kind, classify_passage
 from pan_scdg.align.seeds import Comparison, Run, Seed, find_runs, join_runs
 from pan_scdg.align.units import PreparedText, prepare_text
 from pan_scdg.records import Passage
@@ -84,7 +84,7 @@ class Evidence(NamedTuple):
     within: Kind | None = None
     """The kind of part that contains most of the target's side, if any."""
     counts: bool = True
-    """False if the score of an alignment leaves the passage out: see `quotations`."""
+    """False if the score of an alignment leaves the passage out: see `parts`."""
     note: str = ""
     """How many documents share it, if several do."""
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from pan_scdg.align.quotations import Kind, Part, find_parts, mark_counted
+from pan_scdg.align.parts import Kind, Part, find_parts, mark_counted
 from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
 from pan_scdg.sentences import find_sentence_spans
 
@@ -103,7 +103,7 @@ class PreparedText(NamedTuple):
     parts: tuple[Part, ...]
     """Quotations, lists of references and formal parts."""
     counted: npt.NDArray[np.bool_]
-    """True for the units that are not mostly in an excluded part, ``[u]``; see `quotations`."""
+    """True for the units that are not mostly in an excluded part, ``[u]``; see `parts`."""
 
 
 def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS) -> PreparedText:

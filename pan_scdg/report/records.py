@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from pan_scdg.align.parts import Kind
 from pan_scdg.align.passages import Evidence
-from pan_scdg.align.quotations import Kind
 from pan_scdg.align.units import find_excluded
 from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.methods.alignment import MIN_WORDS

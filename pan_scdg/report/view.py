@@ -8,8 +8,8 @@ from itertools import chain, count
 from typing import Any, NamedTuple
 
 from pan_scdg.align.equal_words import find_equal_words
+from pan_scdg.align.parts import Kind
 from pan_scdg.align.passages import Evidence
-from pan_scdg.align.quotations import Kind
 from pan_scdg.align.units import count_words
 from pan_scdg.report.charts import (
     Band,

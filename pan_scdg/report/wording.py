@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pan_scdg import __version__
+from pan_scdg.align.parts import MAX_QUOTATION_WORDS
 from pan_scdg.align.passages import Evidence
-from pan_scdg.align.quotations import MAX_QUOTATION_WORDS
 from pan_scdg.report.ranking import has_points, measure_points
 from pan_scdg.report.records import QUOTED, PairDecision, Report
 

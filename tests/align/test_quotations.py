@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.align.quotations import Kind, classify_passage, find_reference_lists
+from pan_scdg.align.parts import Kind, classify_passage
+from pan_scdg.align.references import find_reference_lists
 from pan_scdg.align.units import prepare_text
 
 OWN = "A sentence of the author with nine words in it. " * 40

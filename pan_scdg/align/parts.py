@@ -1,0 +1,100 @@
+"""Find the parts of a target that the score of an alignment does not count.
+
+Words that an author marks as another's are not hidden reuse: quotations and lists of references. Nor are formal parts,
+whose words are those of everyone: title pages, tables of contents, declarations of authorship and acknowledgements.
+Quotation marks around a whole text are no excuse, however: a long quotation counts, and all quotations of a text count
+if they make up too much of it; so does a long declaration.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.align.formal_parts import find_contents, find_declarations, find_title_page
+from pan_scdg.align.quotations import Span, list_quotations
+from pan_scdg.align.references import find_reference_lists
+
+Integers = npt.NDArray[np.int64]
+Kind = Literal["quotation", "references", "formal"]
+
+MIN_SHARE_INSIDE = 0.5
+"""A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
+MAX_QUOTATION_WORDS = 100
+"""A longer quotation counts, and so do all declarations of a text but the shortest, if they are longer together."""
+MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2, "formal": 1 / 3}
+"""Largest share of a text's words in its parts of a kind that is excluded; above it, all of them count."""
+
+
+class Part(NamedTuple):
+    """The quotations, lists of references or formal parts of a text."""
+
+    kind: Kind
+    spans: Integers
+    """Start and exclusive end of each in characters, in order and without overlap, ``[n, 2]``."""
+    excluded: Integers
+    """Those that do not count, ``[m, 2]``."""
+
+
+def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
+    """Return the quotations, lists of references and formal parts of a text; time is linear in its length.
+
+    Args:
+        text: the text.
+        words: first character of each of its words, ``[w]``.
+    """
+    declarations = find_declarations(text)
+    sizes = np.diff(np.searchsorted(words, np.array(declarations, np.int64).reshape(-1, 2)), axis=1).ravel()
+    shortest = np.argsort(sizes, kind="stable")
+    shortest = shortest[np.cumsum(sizes[shortest]) <= MAX_QUOTATION_WORDS]
+    formal = [*find_contents(text), *(declarations[number] for number in shortest)]
+    references = find_reference_lists(text)
+    page = min([find_title_page(text), *(begin for begin, _ in [*formal, *references])])
+    if page and np.searchsorted(words, page) <= MAX_QUOTATION_WORDS:
+        formal.append((0, page))
+    found: dict[Kind, Iterable[Span]] = {
+        "quotation": list_quotations(text),
+        "references": references,
+        "formal": formal,
+    }
+    spans: dict[Kind, list[Span]] = {kind: [] for kind in found}
+    parts = [(*span, kind) for kind, pairs in found.items() for span in pairs]
+    last = 0
+    for begin, end, kind in sorted(parts, key=lambda part: (part[0], -part[1])):
+        if begin >= last:
+            spans[kind].append((begin, end))
+            last = end
+    return tuple(_exclude(kind, np.array(pairs, np.int64).reshape(-1, 2), words) for kind, pairs in spans.items())
+
+
+def _exclude(kind: Kind, spans: Integers, words: Integers) -> Part:
+    sizes = np.diff(np.searchsorted(words, spans), axis=1).ravel()
+    if sizes.sum() > MAX_SHARES[kind] * len(words):
+        return Part(kind, spans, spans[:0])
+    return Part(kind, spans, spans[sizes <= MAX_QUOTATION_WORDS] if kind == "quotation" else spans)
+
+
+def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[Kind | None, bool]:
+    """Return the kind of part that contains most of a passage, and True if the passage counts."""
+    passage, least = np.array([[begin, end]]), MIN_SHARE_INSIDE * max(1, end - begin)
+    for kind, spans, excluded in parts:
+        if _measure_overlaps(spans, passage)[0] >= least:
+            return kind, bool(_measure_overlaps(excluded, passage)[0] < least)
+    return None, True
+
+
+def mark_counted(parts: Sequence[Part], places: Integers) -> npt.NDArray[np.bool_]:
+    """Return True for the places of a text, ``[n, 2]``, that are not mostly in excluded parts, ``[n]``."""
+    least = MIN_SHARE_INSIDE * np.diff(places, axis=1).ravel()
+    overlaps = (_measure_overlaps(part.excluded, places) for part in parts)
+    return np.asarray(np.logical_and.reduce([overlap < least for overlap in overlaps]), np.bool_)
+
+
+def _measure_overlaps(spans: Integers, places: Integers) -> Integers:
+    """Return the number of characters of each place that are in spans, which are in order and disjoint, ``[n]``."""
+    lengths, ends = np.cumsum(spans[:, 1] - spans[:, 0]), spans[:, 1]
+    lengths, ends = (np.concatenate([np.zeros(1, np.int64), values]) for values in (lengths, ends))
+    number = np.searchsorted(spans[:, 0], places, "right")
+    before = lengths[number] - np.maximum(0, ends[number] - places)
+    return np.asarray(before[:, 1] - before[:, 0])
