@@ -11,7 +11,6 @@ from typing import Any
 from pan_scdg.errors import UserError
 from pan_scdg.pan.html_text import NOT_READ
 from pan_scdg.pan.pdf_lines import has_letters_apart
-from pan_scdg.pan.pdf_page import read_page
 
 PASSWORD = "This file is protected by a password"
 _DIGITS = re.compile(r"\d+")
@@ -37,6 +36,8 @@ def convert_pdf(path: Path) -> tuple[str, list[str]]:
         Exception: whatever pypdfium2 raises for a damaged file.
     """
     from pypdfium2 import PdfDocument, PdfiumError, raw
+
+    from pan_scdg.pan.pdf_page import read_page  # needs NumPy, without which commands start faster
 
     try:
         document = PdfDocument(path)
