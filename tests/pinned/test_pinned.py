@@ -1,8 +1,9 @@
 """Scores, decisions, passages and top tens stay what commit 232ac409 computed; `cases/` has its numbers.
 
 Those of ``offline`` with pairs, and the evidence of its queries, are later: sentences are aligned (089c6c2a), letters
-that look like Latin ones are read as these (1762d22d), sentences end in front of footnote numbers, one line in common is
-no evidence (3363b162), and more block quotations, references behind quotations and formal parts are found (9b7f5aeb).
+that look like Latin ones are read as these (1762d22d), sentences end in front of footnote numbers, one line in common
+is no evidence (3363b162), and more block quotations, references behind quotations and formal parts are found
+(9b7f5aeb).
 Most cases are long; of some of these the first pairs are compared in every run.
 """
 
