@@ -203,7 +203,8 @@ def _find_running_lines(text: str) -> Iterator[Excluded]:
     """Yield the headers and footers of the pages of a text: lines that it has several times, whatever their numbers."""
     lines = list(re.finditer(r"[^\n]*\S[^\n]*", text))
     names = [re.sub(r"\d+", "#", line[0].strip()) for line in lines]
-    counts = Counter(name for name in names if any(map(str.isalnum, name)))
+    # a single word is no header: a text may have one word in each line
+    counts = Counter(name for name in names if " " in name and any(map(str.isalnum, name)))
     recurs = [len(name) <= MAX_RUNNING_LENGTH and counts[name] >= MIN_RUNNING_LINES for name in names]
     for is_running, group in groupby(zip(lines, recurs, strict=True), key=lambda pair: pair[1]):
         block = [line for line, _ in group]

