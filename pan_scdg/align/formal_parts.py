@@ -58,6 +58,7 @@ MIN_TITLE_LINES = 3
 MIN_SENTENCE_WORDS = 8
 _SENTENCE = re.compile(r"(?:[^\W\d_A-Z]{4}[.!?…][\"'”’»)\]]*\s|[.!?…][\"'”’»)\]]*\Z)")
 """The end of a sentence in a paragraph with so many words; no abbreviation."""
+_ITEM = re.compile(r"^[ \t]*[-*+•–▪◦][ \t]", re.MULTILINE)
 _CHINESE_END = re.compile(r"[。！？]")
 MAX_HEADING_LENGTH = 60
 """Characters of a paragraph that ends a declaration if it ends like no sentence."""
@@ -92,7 +93,7 @@ def find_contents(text: str) -> list[Span]:
 def find_title_page(text: str) -> int:
     """Return the end of the title page: the paragraphs before the first one with a long line or a sentence.
 
-    0: there is none, for a title alone is no page.
+    0: there is none, for a title alone is no page, and a list is no title.
     """
     begin = number = 0
     for match in PARAGRAPH_END.finditer(text):
@@ -100,7 +101,7 @@ def find_title_page(text: str) -> int:
         paragraph = text[begin : match.end()].strip()
         is_prose = len(paragraph.split()) >= MIN_SENTENCE_WORDS and _SENTENCE.search(paragraph)
         if is_prose or max(map(len, lines)) > MAX_WRAPPED_LENGTH or _CHINESE_END.search(paragraph):
-            return begin if number >= MIN_TITLE_LINES else 0
+            return begin if number >= MIN_TITLE_LINES and not _ITEM.search(text, 0, begin) else 0
         begin, number = match.end(), number + sum(map(bool, map(str.strip, lines)))
     return 0
 

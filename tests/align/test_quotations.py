@@ -263,3 +263,11 @@ def test_a_short_declaration_does_not_count(heading: str, words: int, counts: bo
 def test_the_source_of_a_footnote_may_go_on_in_the_next_line(label: str) -> None:
     entry = f"{label}Okafor, B. (2011). The gate and the garden. Journal of Urban Plots, 14(2),\n33-51. https://doi.org/10.1/7"
     assert find(f"{OWN}\n{entry}", "references") == [entry]
+
+
+@pytest.mark.parametrize(("mark", "is_page"), [("", True), ("- ", False), ("  • ", False)])
+def test_lines_before_the_first_sentence_are_a_title_page_unless_they_are_a_list(mark: str, is_page: bool) -> None:
+    page = "\n\n".join(
+        f"{mark}{line}" for line in ("University of Northern Harbour", "History 101", "Anna Berg", "5 May")
+    )
+    assert find(f"{page}\n\n{OWN}\n\n{OWN}", "formal") == [f"{page}\n"] * is_page
