@@ -48,6 +48,7 @@ _SINGLE_ENTRY = re.compile(
 )
 """An entry that needs neither a heading nor others: it begins with its author and ends with its link or number."""
 MAX_SINGLE_LENGTH = 300
+"""Characters of such an entry."""
 _NOTE = re.compile(
     rf"(?:{_LABEL}|\d{{1,3}}\s)?\s*(?:(?:[Ss]ee|[Cc]f\.?|[Vv]gl\.?|[Ss]iehe|[Vv]oir)(?: also| auch)? )?"
     r"(?:(?:[Ii]bid|[Ee]bd|[Ee]benda|[Oo]p\. [Cc]it|[Ll]oc\. [Cc]it|[Ii]d|[Ii]dem)\b|[^\W\d_a-z].{1,80}?,)"

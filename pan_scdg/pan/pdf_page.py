@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -221,20 +222,7 @@ def _list_shown(
         repeated: text that PDFium leaves out as drawn twice, such as that above its shadow.
     """
     rows, columns = drawn.shape[:2]
-    left, right, bottom, top = page
-    scale = [columns / max(right - left, 1e-9), rows / max(top - bottom, 1e-9)] * 2
-
-    def find_pixels(boxes: Sequence[Box]) -> list[list[int]]:
-        """Return first column and row, and those after the last, at least one of each, and none outside of the page."""
-        sides = np.nan_to_num(np.array(boxes, float).reshape(-1, 4))
-        places = np.stack([sides[:, 0] - left, top - sides[:, 3], sides[:, 1] - left, top - sides[:, 2]], 1) * scale
-        first, last = np.ceil(places[:, :2]), np.floor(places[:, 2:])
-        is_thin = last <= first
-        first = np.where(is_thin, np.floor(places[:, :2]), first)
-        last = np.where(is_thin, np.maximum(np.ceil(places[:, 2:]), first + 1), last)
-        pixels = np.concatenate([first, last], 1).clip(0, [columns, rows, columns, rows])
-        return cast(list[list[int]], pixels.astype(int).tolist())
-
+    find_pixels = partial(_find_pixels, page=page, rows=rows, columns=columns)
     pixels = find_pixels([character.box for character in characters])
     first_x, first_y, *_ = map(min, zip(*pixels, strict=True))
     _, _, last_x, last_y = map(max, zip(*pixels, strict=True))
@@ -286,6 +274,20 @@ def _list_shown(
             yield character.sign.text
         else:
             yield "" if is_changed else GAP
+
+
+def _find_pixels(boxes: Sequence[Box], page: Box, rows: int, columns: int) -> list[list[int]]:
+    """Return first column and row, and those after the last, at least one of each, and none outside of the page."""
+    left, right, bottom, top = page
+    scale = [columns / max(right - left, 1e-9), rows / max(top - bottom, 1e-9)] * 2
+    sides = np.nan_to_num(np.array(boxes, float).reshape(-1, 4))
+    places = np.stack([sides[:, 0] - left, top - sides[:, 3], sides[:, 1] - left, top - sides[:, 2]], 1) * scale
+    first, last = np.ceil(places[:, :2]), np.floor(places[:, 2:])
+    is_thin = last <= first
+    first = np.where(is_thin, np.floor(places[:, :2]), first)
+    last = np.where(is_thin, np.maximum(np.ceil(places[:, 2:]), first + 1), last)
+    pixels = np.concatenate([first, last], 1).clip(0, [columns, rows, columns, rows])
+    return cast(list[list[int]], pixels.astype(int).tolist())
 
 
 def _shows(owner: _Object, ground: Pixels) -> bool:
