@@ -10,6 +10,8 @@
 # MODELS           what is baked in, with spaces or commas between: scdg-mini, and NAME or NAME@REVISION for each model that is
 #                  fetched, as by `models fetch`.
 # HF_ENDPOINT      another hub, such as a mirror.
+# REVISION         the commit, which every result names: --build-arg REVISION="$(git describe --always --dirty --abbrev=40)". `pan-scdg tira`
+#                  gives it.
 #
 # There is no argument for a token, which would stay in the image, and no secret mount, which the classic builder does not know:
 # what needs one is fetched into model_cache/image before the build. What lies there is baked in, too.
@@ -80,11 +82,13 @@ COPY examples examples
 COPY README.md LICENSE NOTICE.md CITATION.cff tira.yml entrypoint.py ./
 COPY pan_scdg pan_scdg
 RUN python -m compileall -q pan_scdg entrypoint.py
-ARG REVISION=unknown
+ARG REVISION=""
+RUN if [ -n "$REVISION" ]; then echo "$REVISION" > pan_scdg/COMMIT; \
+    else echo "warning: without --build-arg REVISION=COMMIT, results of this image cannot name the commit" >&2; fi
 LABEL org.opencontainers.image.title="pan_scdg" \
     org.opencontainers.image.description="Which sources was a suspicious document written from? SCDG for PAN 2025 and 2026" \
     org.opencontainers.image.licenses="MIT" \
-    org.opencontainers.image.revision="${REVISION}"
+    org.opencontainers.image.revision="${REVISION:-unknown}"
 # No USER: under TIRA another one can neither write the output nor read the models, which are mounted below /root. Elsewhere
 # `--user` takes any other.
 ENTRYPOINT ["python", "/app/entrypoint.py"]

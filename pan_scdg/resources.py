@@ -6,6 +6,9 @@ cgroup v2 or of v1; a limit of any group around the process counts.
 
 import math
 import os
+import platform
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -20,6 +23,22 @@ def count_cores(root: Path = ROOT) -> int:
         root: of the file system that holds ``proc`` and ``sys``.
     """
     return min([_count_affinity(), *(max(1, math.ceil(quota)) for quota in _list_quotas(root))])
+
+
+def find_processor(root: Path = ROOT) -> str:
+    """Return the processor's model by name; its architecture where the system does not name the model."""
+    if match := re.search(r"^model name\s*:\s*(.+)$", _read_text(root / "proc/cpuinfo"), re.MULTILINE):
+        return " ".join(match[1].split())
+    if platform.system() == "Darwin":
+        words = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or platform.machine()
+    return platform.machine()
+
+
+def count_threads() -> int:
+    """Return the threads of a matrix product: as many as OMP_NUM_THREADS says, else one for each core."""
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(given) if given.isdecimal() else count_cores()
 
 
 def measure_memory(root: Path = ROOT) -> int:
@@ -93,6 +112,6 @@ def _list_groups(root: Path, controller: str) -> Iterator[Path]:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii").strip()
+        return path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return ""

@@ -23,7 +23,19 @@ LEVELS = (
     {"models"},
     {"scdg", "evaluation", "pan"},
     {"profile"},
-    {"sentences", "records", "normal_form", "progress", "logs", "bundled", "errors", "notices", "digests", "resources"},
+    {
+        "sentences",
+        "records",
+        "normal_form",
+        "progress",
+        "logs",
+        "bundled",
+        "errors",
+        "notices",
+        "digests",
+        "resources",
+        "commit",
+    },
 )
 UPWARD = {
     ("profile", "pan_scdg.scdg.aggregation"): "a registry that imports nothing of the package",

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from pan_scdg.cli import run_command
+from pan_scdg.commit import find_commit
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs import tira as tira_submission
 from pan_scdg.jobs.tira import choose_submission, make_call, read_manifest
@@ -60,7 +61,8 @@ def test_the_call_of_an_entry(name: str) -> None:
     assert words[1:3] == ["code-submission", "--dry-run"]
     options = dict(zip(words[3:9:2], words[4:10:2], strict=True))
     assert options == {"--path": str(ROOT), "--task": entry.task, "--dataset": entry.dataset}
-    assert words[9:12] == ["--build-args=--build-arg BASE_IMAGE=base", "--command", entry.command]
+    arguments = f"--build-args=--build-arg REVISION={find_commit()} --build-arg BASE_IMAGE=base"
+    assert words[9:12] == [arguments, "--command", entry.command]
     assert words[12:] == (["--mount-hf-model", *entry.models] if entry.models else [])
     assert "--dry-run" not in make_call(entry, ROOT, False)
 
@@ -91,7 +93,7 @@ def test_the_client_understands_the_call(monkeypatch: pytest.MonkeyPatch) -> Non
         assert (found.executable.__name__, found.dry_run) == ("code_submission_command", dry_run)
         assert (str(found.path), found.task, found.dataset) == (str(ROOT), entry.task, entry.dataset)
         assert (found.command, found.mount_hf_model) == (entry.command, entry.models)
-        assert found.build_args == "--build-arg BASE_IMAGE=base"
+        assert found.build_args == f"--build-arg REVISION={find_commit()} --build-arg BASE_IMAGE=base"
 
 
 def test_a_profile_without_threshold_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pan_scdg.commit import find_commit
+
 ROOT = Path(__file__).parents[1]
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -51,6 +53,7 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) 
     assert {name.split("/")[0].split("-")[0] for name in names} == {"pan_scdg"}
     assert "pan_scdg/_bundled/model_cache/scdg-mini/model.safetensors" in names
     assert not [name for name in names if "__pycache__" in name or "/." in name]
+    assert zipfile.ZipFile(wheel).read("pan_scdg/COMMIT").decode().strip() == find_commit()
 
 
 def test_the_script_and_the_module_are_the_command_line(call: Call) -> None:

@@ -9,7 +9,7 @@ import tomlkit
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.pairs import name_key
-from pan_scdg.jobs.result import SCORES, ScoreFile, require_job, write_atomically
+from pan_scdg.jobs.result import SCORES, ScoreFile, list_changed_files, require_job, write_atomically
 from pan_scdg.methods.cosine import choose_officially
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
@@ -93,7 +93,7 @@ def calibrate(
     _write_choice(document, chosen)
     parse_profile(document.unwrap(), output)
     write_atomically(output, tomlkit.dumps(document))
-    return chosen, notices.list_warnings()
+    return chosen, [*list_changed_files(scores, job), *notices.list_warnings()]
 
 
 def copy_profile(source: str, output: Path) -> tuple[tomlkit.TOMLDocument, Profile]:

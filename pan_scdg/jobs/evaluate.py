@@ -23,7 +23,7 @@ from pan_scdg.evaluation.retrieval import (
     compute_per_query,
     compute_retrieval_metrics,
 )
-from pan_scdg.jobs.result import read_job
+from pan_scdg.jobs.result import list_changed_files, read_job
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.inputs import detect_task, hash_input
@@ -164,6 +164,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     if unscored := sum(record.get("score", 0.0) is None for record in records):
         notes.append(f"warning: {format_count(unscored, 'pair')} not scored and counted as negative")
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
+    notes += list_changed_files(output, job)
     notes += _warn_about_calibration(job, directory)
     return Evaluation(output, tuple(notes), figures, intervals, pairs=decided)
 
@@ -234,6 +235,7 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
     if not any(doc_id in judged for ranking in run.values() for doc_id, _ in ranking):
         notes.append("warning: no document with a judgement is in the run: are these the qrels of its corpus?")
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
+    notes += list_changed_files(output, job)
     figures = compute_retrieval_metrics(qrels, run)
     return Evaluation(output, tuple(notes), figures, bootstrap_queries(queries), queries=queries)
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg import __version__
+from pan_scdg.commit import find_commit
 from pan_scdg.jobs.result import METADATA
-from pan_scdg.resources import count_cores, measure_memory
+from pan_scdg.models.devices import list_gpus
+from pan_scdg.resources import count_cores, find_processor, measure_memory
 
 UNKNOWN_DATASET = "id"
 """Name of an unknown data set in TIRA's client."""
@@ -46,15 +48,15 @@ def describe_run(job: Mapping[str, Any]) -> dict[str, Any]:
         "platform": {
             "operating system": {"name": platform.system(), "kernel": platform.release()},
             "hardware": {
-                "cpu": {"model": platform.processor() or platform.machine(), "number of cores": count_cores()},
+                "cpu": {"model": find_processor(), "number of cores": count_cores()},
                 "ram": f"{measure_memory() >> 20} MB",
-                "gpus": _list_gpus(job["device"]),
+                "gpus": [] if job["device"] == "cpu" else list_gpus(),
             },
         },
         "implementation": {
             "executable": {"version": __version__},
             "python": {"version": platform.python_version(), "packages": _list_packages()},
-            "source": {"repository": repository} if repository else {},
+            "source": {**({"repository": repository} if repository else {}), "commit": find_commit()},
         },
         "resources": {
             "runtime": {
@@ -71,11 +73,3 @@ def describe_run(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def _list_packages() -> list[str]:
     return sorted({f"{one.metadata['Name']}=={one.version}" for one in distributions()})
-
-
-def _list_gpus(device: str) -> list[str]:
-    if device == "cpu":
-        return []
-    import torch
-
-    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]

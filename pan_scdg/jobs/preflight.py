@@ -33,7 +33,7 @@ from pan_scdg.pan.inputs import detect_task
 from pan_scdg.pan.source_retrieval import Corpus, read_queries
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.profile import Profile
-from pan_scdg.resources import count_cores, measure_memory
+from pan_scdg.resources import count_cores, find_processor, measure_memory
 from pan_scdg.retrieval.ranking import DEPTH
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer, encode_text
 
@@ -137,7 +137,7 @@ class Preflight:
         import torch
 
         self._device = choose_device(self._profile, self._asked)
-        text = f"CPU, {count_cores()} cores"
+        text = f"CPU {find_processor()}, {count_cores()} cores"
         if self._device != "cpu":  # the name of a part of a GPU ends in MIG and its size
             text = f"{describe_device(self._device)}, driver {find_driver()}, CUDA {torch.version.cuda}"
         return f"{text}, torch {torch.__version__}", self._device

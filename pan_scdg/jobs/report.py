@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.result import JOB, require_job, write_json
+from pan_scdg.jobs.result import JOB, list_changed_files, require_job, write_json
+from pan_scdg.logs import say
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.report.pages import write_page
 
@@ -22,8 +24,9 @@ def make_page(output: Path, directory: Path) -> Path:
     if job["task"] == "check" or job["scores_only"]:
         raise UserError("contains no decisions", "give the output of `run` without --scores-only", output)
     if hash_input(directory, job["task"]) != job["input"]:
-        raise UserError("belongs to another result", "give the folder that `run` read", directory)
+        raise UserError("is not the input of this result", "give the folder that `run` read", directory)
+    say(list_changed_files(output, job))
     name = write_page(output, job, directory)
-    if name not in job["files"]:  # a later run with --overwrite removes what is listed
-        write_json(output / JOB, {**job, "files": [*job["files"], name]})
+    # a later run with --overwrite removes what is listed
+    write_json(output / JOB, {**job, "files": {**job["files"], name: hash_file(output / name)}})
     return output / name

@@ -20,14 +20,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg import __version__
+from pan_scdg.commit import find_commit
+from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
+from pan_scdg.models.devices import describe_machine
 
-FORMAT = 1
+FORMAT = 2
 """Version of the files of a result; raised when their meaning changes or the same settings give other scores."""
 WORK_FOLDER = ".pan_scdg"
 JOB = "job.json"
 SCORES = "scores.jsonl"
+COMMITS = "commits"
+"""A line for each commit of the code that has computed here."""
 PUBLISHING = "publishing.json"
 """Written when all files are staged: those to publish, and those of a former result to remove."""
 METADATA = "ir-metadata.yml"
@@ -126,6 +131,7 @@ class WorkFolder:
 
     def __init__(self, output: Path, job: Mapping[str, Any], key: tuple[str, str]) -> None:
         self.output, self.path, self.job = output, output / WORK_FOLDER, job
+        self._commit = _record_commit(self.path / COMMITS)
         self.staged = self.path / "staged"
         self.scores = ScoreFile(self.path / SCORES, key)
 
@@ -136,7 +142,14 @@ class WorkFolder:
             files: names of staged files, in the order of publication; may lie in folders.
             about: further fields of ``job.json`` that do not identify the job, such as ``partial`` or ``incidents``.
         """
-        described = {"format": FORMAT, **self.job, **{k: v for k, v in about.items() if v}, "files": list(files)}
+        described = {
+            "format": FORMAT,
+            **self.job,
+            "commit": self._commit,
+            "machine": describe_machine(self.job["device"]),
+        }
+        described |= {name: value for name, value in about.items() if value}
+        described["files"] = {name: hash_file(self.staged / name) for name in files}
         former = read_job(self.output)
         stale = [] if former is None else sorted({*former["files"]} - {*files})
         write_json(self.path / PUBLISHING, {"job": described, "remove": stale})
@@ -206,7 +219,7 @@ def read_job(folder: Path) -> dict[str, Any] | None:
         UserError: it is not a file of this program, or of another format.
     """
     job = _read_json(folder / JOB)
-    if job is not None and (job.get("format") != FORMAT or not isinstance(job.get("files"), list)):
+    if job is not None and (job.get("format") != FORMAT or not isinstance(job.get("files"), dict)):
         raise UserError("is not a result of this version", "delete it and run again", folder / JOB)
     return job
 
@@ -227,6 +240,19 @@ def require_job(folder: Path, task: str | None = None) -> dict[str, Any]:
     return job
 
 
+def list_changed_files(folder: Path, job: Mapping[str, Any]) -> list[str]:
+    """Return a warning if a file of a complete result is missing, or is not as the run wrote it."""
+
+    def is_changed(name: str, digest: str) -> bool:
+        return not (folder / name).is_file() or hash_file(folder / name) != digest
+
+    changed = [name for name, digest in job.get("files", {}).items() if is_changed(name, digest)]
+    if not changed:
+        return []
+    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return [f"warning: {folder / changed[0]}{more}: changed or removed after the run"]
+
+
 def write_json(path: Path, value: object) -> None:
     """Write a JSON file under another name, and rename it."""
     write_atomically(path, json.dumps(value, indent=1) + "\n")
@@ -237,6 +263,15 @@ def write_atomically(path: Path, text: str) -> None:
     part = path.with_name(f".{path.name}.part")
     part.write_text(text, encoding="utf-8", newline="\n")
     os.replace(part, path)
+
+
+def _record_commit(path: Path) -> str:
+    """Add the commit of this process to those that computed in a work folder, and return them all."""
+    commits = path.read_text(encoding="ascii").split() if path.exists() else []
+    if find_commit() not in commits:
+        commits.append(find_commit())
+        path.write_text("".join(f"{commit}\n" for commit in commits), encoding="ascii")
+    return ", ".join(commits)
 
 
 def _publish(output: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
+from pan_scdg.commit import find_commit
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.decisions import require_threshold
 from pan_scdg.pan.untrusted import is_file, read_utf8
@@ -134,15 +135,15 @@ def put_profile(own_profile: Path, repository: Path) -> Iterator[None]:
 
 
 def make_call(entry: Submission, repository: Path, dry_run: bool, build_args: str | None = None) -> list[str]:
-    """Return the ``tira-cli`` call.
+    """Return the ``tira-cli`` call; the build gets the commit as an argument.
 
     Raises:
         UserError: ``tira-cli`` is not installed.
     """
     words = [_find_client(), "code-submission", *(["--dry-run"] if dry_run else [])]
     words += ["--path", str(repository), "--task", entry.task, "--dataset", entry.dataset]
-    if build_args is not None:
-        words.append(f"--build-args={build_args}")  # one word, since the value begins with a dash
+    arguments = f"--build-arg REVISION={find_commit()}" + ("" if build_args is None else f" {build_args}")
+    words.append(f"--build-args={arguments}")  # one word, since the value begins with a dash
     words += ["--command", entry.command]
     return words + (["--mount-hf-model", *entry.models] if entry.models else [])
 

@@ -9,12 +9,12 @@ import os
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pan_scdg.errors import InputError, UserError, get_first_line
 from pan_scdg.logs import say
 from pan_scdg.models.find import list_needed_models
-from pan_scdg.resources import limit_threads
+from pan_scdg.resources import count_threads, find_processor, limit_threads
 
 if TYPE_CHECKING:
     from pan_scdg.profile import EncoderDtype, ModelSettings, Profile
@@ -117,6 +117,18 @@ def describe_device(device: str) -> str:
 
     major, minor = torch.cuda.get_device_capability(device)
     return f"{torch.cuda.get_device_name(device)} (sm_{major}{minor})"
+
+
+def describe_machine(device: str) -> dict[str, Any]:
+    """Return what this machine computes with, by name: processor and threads, and the GPUs if models run on them."""
+    return {"processor": find_processor(), "threads": count_threads(), "gpus": [] if device == "cpu" else list_gpus()}
+
+
+def list_gpus() -> list[str]:
+    """Return the names of the visible GPUs."""
+    import torch
+
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 
 
 def choose_dtype(settings: "ModelSettings", device: str) -> "ModelSettings":

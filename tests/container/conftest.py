@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pan_scdg.commit import find_commit
 from tests.conftest import IMAGE_VARIABLE
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +64,8 @@ def base_image() -> str:
 def image(docker: Docker, base_image: str) -> Iterator[str]:
     """Return the name of the image of this work tree; what is made here is removed after the last test."""
     tag = os.environ.get(IMAGE_VARIABLE, f"{TEST_IMAGE}-{os.getpid()}")
-    docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, ROOT)
+    arguments = ("--build-arg", f"BASE_IMAGE={base_image}", "--build-arg", f"REVISION={find_commit()}")
+    docker("build", *arguments, "-t", tag, ROOT)
     yield tag
     if IMAGE_VARIABLE in os.environ:
         return
@@ -159,5 +161,7 @@ def visible(folder: Path) -> dict[str, bytes]:
     """Return the bytes of the visible files of a result, without the metadata, which differ from run to run."""
     files = {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith((".", "ir-metadata"))}
     if "job.json" in files:
-        files["job.json"] = files["job.json"].replace(b',\n  "ir-metadata.yml"', b"")
+        job = json.loads(files["job.json"])
+        job["files"].pop("ir-metadata.yml", None)
+        files["job.json"] = json.dumps(job).encode()
     return files

@@ -18,6 +18,7 @@ from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
 from pan_scdg.cli import run_command
+from pan_scdg.commit import find_commit
 from tests.container.conftest import ALIKE, CLOSED, PAIRS, ROOT, Docker, copied_context, in_container, visible
 from tools.locks import ALL, find_lock, read_pins
 
@@ -31,6 +32,7 @@ def test_size_labels_and_environment(docker: Docker, image: str) -> None:
     found = json.loads(docker("image", "inspect", image).stdout)[0]
     assert found["Size"] <= 7 * GIB
     assert found["Config"]["Labels"]["org.opencontainers.image.licenses"] == "MIT"
+    assert found["Config"]["Labels"]["org.opencontainers.image.revision"] == find_commit()
     assert "HF_HUB_OFFLINE=1" in found["Config"]["Env"]
     assert not found["Config"].get("User"), "TIRA needs root"
     assert found["Config"]["Entrypoint"][1:] == ["/app/entrypoint.py"]

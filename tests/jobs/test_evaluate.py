@@ -15,6 +15,7 @@ from pan_scdg.evaluation.pairs import DecidedPairs, bootstrap_pair_differences, 
 from pan_scdg.evaluation.resampling import draw_resamples
 from pan_scdg.evaluation.retrieval import bootstrap_query_differences
 from pan_scdg.jobs.evaluate import evaluate, evaluate_side_by_side, plot_pairs
+from pan_scdg.jobs.result import FORMAT
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
@@ -46,7 +47,7 @@ def write_result(folder: Path, scores: Sequence[float], threshold: float | None 
         ids = {"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id}
         lines.append(format_decision({**ids, "score": score, "threshold": threshold, "decision": decision}))
     (folder / "decisions.jsonl").write_text("".join(lines), encoding="utf-8")
-    (folder / "job.json").write_text(json.dumps({"format": 1, "files": [], "task": "pairs", "profile": {}, **job}))
+    (folder / "job.json").write_text(json.dumps({"format": FORMAT, "files": {}, "task": "pairs", "profile": {}, **job}))
     return folder
 
 
@@ -167,7 +168,7 @@ def test_a_run_of_some_queries_is_compared_with_their_qrels(tmp_path: Path) -> N
         f"{q} Q0 {d} {i} {99 - i} x\n" for i, (q, _, d, g) in enumerate(relevant, 1) if q == queries[0] and g != "0"
     ]
     (tmp_path / "run.txt").write_text("".join(lines))
-    (tmp_path / "job.json").write_text(json.dumps({"format": 1, "files": ["run.txt"], "limit": 1}))
+    (tmp_path / "job.json").write_text(json.dumps({"format": FORMAT, "files": {}, "limit": 1}))
     result = evaluate(RETRIEVAL, tmp_path, None)
     assert result.notes[0].startswith("1 query with judgements")
     assert result.figures["R@1000"] == 1.0

@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from pan_scdg import __version__
+from pan_scdg.commit import find_commit
 from pan_scdg.jobs.result import METADATA, require_job
+from pan_scdg.resources import count_cores, find_processor
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
@@ -34,11 +36,11 @@ def test_tira_accepts_the_description_of_a_run(
     assert METADATA in job["files"]
     assert record["tag"] == {"pairs": "small", "retrieval": "pan-scdg"}[job["task"]]
     assert record["actor"] == {"team": "us"}
-    assert record["implementation"]["source"] == {"repository": "here"}
+    assert record["implementation"]["source"] == {"repository": "here", "commit": find_commit()}
     assert record["data"] == {"test collection": {"name": "small-set"}}
     assert record["method"] == {"name": "profile small", "description": "test profile"}
     assert record["platform"]["hardware"]["gpus"] == []
-    assert record["platform"]["hardware"]["cpu"]["number of cores"] > 0
+    assert record["platform"]["hardware"]["cpu"] == {"model": find_processor(), "number of cores": count_cores()}
     assert any(package.startswith("torch==") for package in record["implementation"]["python"]["packages"])
     times = record["resources"]["runtime"]
     assert all(re.fullmatch(r"\d+ ms", times[name]) for name in ("wallclock", "user", "system"))
@@ -57,7 +59,7 @@ def test_nothing_is_named_that_is_not_known(
     assert run(pairs_input, tmp_path / "out", "--metadata").code == 0
     record = yaml.safe_load((tmp_path / "out" / METADATA).read_text(encoding="utf-8"))
     assert "actor" not in record
-    assert record["implementation"]["source"] == {}
+    assert record["implementation"]["source"] == {"commit": find_commit()}
     assert record["data"] == {"test collection": {"name": f"SHA-256 {record['pan_scdg']['job']['input']}"}}
 
 

@@ -111,7 +111,7 @@ def test_report_refuses_another_input_and_a_result_without_decisions(
     source = write_pairs(tmp_path / "in", texts, "s.txt r.txt\n")
     output = run_own(CONTAINMENT, source=source)
     (source / "susp" / "s.txt").write_text(WORDS[1:])
-    assert "belongs to another result" in cli("report", output, "--input", source).err
+    assert "is not the input of this result" in cli("report", output, "--input", source).err
     scores = run_own(CONTAINMENT, "--scores-only", source=source, output="scores")
     done = cli("report", scores, "--input", source)
     assert (done.code, "contains no decisions" in done.err) == (2, True)

@@ -2,14 +2,26 @@
 
 import errno
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pan_scdg.commit import find_commit
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.result import CANDIDATE_KEY, ScoreFile, WorkFolder, open_result, read_job, require_job
+from pan_scdg.jobs import result
+from pan_scdg.jobs.result import (
+    CANDIDATE_KEY,
+    ScoreFile,
+    WorkFolder,
+    list_changed_files,
+    open_result,
+    read_job,
+    require_job,
+)
 
 JOB = {"task": "pairs", "input": "1", "profile": {"name": "p"}, "models": {}, "device": "cpu"}
 
@@ -81,7 +93,8 @@ def test_a_stopped_run_continues_and_a_complete_one_is_kept(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "job.json"]
     job = require_job(tmp_path, "pairs")
     assert {name: job[name] for name in JOB} == JOB
-    assert job["files"] == ["folder/a.txt"]
+    assert job["files"] == {"folder/a.txt": hash_text("one")}
+    assert job["commit"] == find_commit()
     with open_result(tmp_path, JOB) as work:
         assert work is None, "complete"
 
@@ -128,7 +141,7 @@ def test_other_files_and_a_second_run_are_refused(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"format": 0, "files": []}', '{"format": 1}'])
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": 0, "files": {}}', '{"format": 2}'])
 def test_job_of_another_program_is_one_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "job.json").write_text(content)
     with pytest.raises(UserError, match=r"job.json: .*. Delete it and run again"):
@@ -144,6 +157,32 @@ def test_a_folder_that_only_a_former_result_needed_is_removed(tmp_path: Path) ->
             (work.staged / "texts" / "sources").mkdir(parents=True)
             publish(work, "text", name)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", "job.json"]
+
+
+def test_a_changed_or_missing_file_is_named(tmp_path: Path) -> None:
+    with open_result(tmp_path, JOB) as work:
+        assert work is not None
+        for name in ("a.txt", "b.txt"):
+            (work.staged / name).write_text(name)
+        work.publish(["a.txt", "b.txt"])
+    job = require_job(tmp_path)
+    assert list_changed_files(tmp_path, job) == []
+    (tmp_path / "a.txt").write_text("A.txt")
+    assert list_changed_files(tmp_path, job) == [f"warning: {tmp_path / 'a.txt'}: changed or removed after the run"]
+    (tmp_path / "b.txt").unlink()
+    assert "a.txt and 1 more: changed" in list_changed_files(tmp_path, job)[0]
+
+
+def test_all_commits_that_computed_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for commit in ("one", "two", "two"):
+        monkeypatch.setattr(result, "find_commit", lambda commit=commit: commit)
+        with suppress(KeyboardInterrupt), open_result(tmp_path, JOB) as work:
+            assert work is not None
+            work.scores.append([line(1)])
+            raise KeyboardInterrupt
+    with open_result(tmp_path, JOB) as work:
+        publish(work, "text")
+    assert require_job(tmp_path)["commit"] == "one, two"
 
 
 @pytest.mark.parametrize(("number", "kept"), [(errno.ENOSPC, True), (errno.ENOENT, False)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pan_scdg.jobs.result import FORMAT
 from pan_scdg.profile import load_profile
 
 TRUTH = '<document reference="{0}">{1}</document>'
@@ -75,7 +76,7 @@ def write_job(folder: Path, task: str, profile: str, models: Mapping[str, Any], 
     for table, fields in tables.items():
         described[table] = {**described[table], **fields}
     folder.mkdir(parents=True)
-    job = {"format": 1, "task": task, "profile": described, "models": dict(models), "files": []}
+    job = {"format": FORMAT, "task": task, "profile": described, "models": dict(models), "files": {}}
     (folder / "job.json").write_text(json.dumps(job))
 
 
