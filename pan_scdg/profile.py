@@ -6,6 +6,7 @@ decisions), ``[passages]`` how the passages of positive pairs are found, and ``[
 defaults are those of the paper; where the paper is silent, the docstring of the class gives our choice.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -685,13 +686,28 @@ def find_profile(name_or_file: str) -> Path:
 
 
 def load_profile(name_or_file: str) -> Profile:
-    """Return the validated profile of a name or a file.
+    """Return the validated profile of a name, a TOML file, or the ``job.json`` of a result.
 
     Raises:
         UserError: the file is missing, not TOML, or a field is unknown, missing or out of range.
     """
     path = find_profile(name_or_file)
-    return parse_profile(read_toml(path).unwrap(), path)
+    return parse_profile(read_recorded(path) if path.suffix == ".json" else read_toml(path).unwrap(), path)
+
+
+def read_recorded(path: Path) -> dict[str, Any]:
+    """Return the profile that a ``job.json`` records.
+
+    Raises:
+        UserError: the file cannot be read, is no JSON, or records no profile.
+    """
+    try:
+        profile = json.loads(path.read_text(encoding="utf-8"))["profile"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as e:
+        raise UserError("records no profile", "give the job.json of a result, or a TOML file", path) from e
+    if not isinstance(profile, dict):
+        raise UserError("records no profile", "give the job.json of a result, or a TOML file", path)
+    return profile
 
 
 def read_toml(path: Path) -> tomlkit.TOMLDocument:

@@ -6,6 +6,7 @@ Of a stage that ends sooner nothing is shown.
 import sys
 import threading
 import time
+from bisect import bisect_right
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,6 +15,10 @@ from pan_scdg.logs import LOGGER, say, shows_notes
 DELAY = 2.0  # seconds before a stage is shown
 INTERVAL = 60.0  # seconds between plain lines
 HOUR = 3600.0
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+MIN_ITEMS = 10  # finished items before the time left is estimated
+MAX_SPREAD = 2.0  # the time left is not shown while its two estimates differ by a larger factor
+MARK_SECONDS = 1.0  # least time between two marks of the progress
 
 
 def format_duration(seconds: float) -> str:
@@ -40,6 +45,8 @@ class Progress:
     def __init__(self, stage: str, total: int | None) -> None:
         self.stage, self.total, self.done = stage, total, 0
         self._began = self._told = time.monotonic()
+        self._marks = [(self._began, 0)]
+        """Times and the items finished by then."""
         self._open = ExitStack()
         self._bar: Any = None
 
@@ -51,7 +58,7 @@ class Progress:
             from tqdm.contrib.logging import logging_redirect_tqdm
 
             self._bar = self._open.enter_context(
-                tqdm(total=self.total, desc=self.stage, unit="", delay=DELAY, leave=False)
+                tqdm(total=self.total, desc=self.stage, bar_format=self.total and BAR, delay=DELAY, leave=False)
             )
             self._open.enter_context(logging_redirect_tqdm([LOGGER]))
         elif self.total is None or self.total > 1:  # one thing needs no count
@@ -67,19 +74,36 @@ class Progress:
     def update(self, items: int = 1) -> None:
         """Count ``items`` more as done."""
         self.done += items
+        now = time.monotonic()
+        if now - self._marks[-1][0] >= MARK_SECONDS:
+            self._marks.append((now, self.done))
         if self._bar is not None:
+            self._bar.set_postfix_str(self._estimate(), refresh=False)
             self._bar.update(items)
-        elif time.monotonic() - self._told >= INTERVAL:
-            self._told = time.monotonic()
+        elif now - self._told >= INTERVAL:
+            self._told = now
             say([self.describe()])
 
     def describe(self) -> str:
-        """Return stage, done of total, and the time left if it is known."""
+        """Return stage, done of total, and the time left if it can be estimated."""
         text = f"{self.stage}: {self.done}" + ("" if self.total is None else f" of {self.total}")
-        if not self.total or not self.done:
-            return text
-        left = (time.monotonic() - self._began) / self.done * (self.total - self.done)
-        return f"{text}, about {format_duration(left)} left"
+        return f"{text}, {left}" if (left := self._estimate()) else text
+
+    def _estimate(self) -> str:
+        """Return the time left, between its estimates by the speed of the whole stage and of its last quarter.
+
+        The first items may be the largest ones, or wait for a model: nothing is said before the estimates agree.
+        """
+        now, done = self._marks[-1]
+        if not self.total or done < MIN_ITEMS:
+            return ""
+        recent = bisect_right(self._marks, ((self._began + 3 * now) / 4, self.total)) - 1
+        left = self.total - self.done
+        low, high = sorted((now - t) / (done - n) * left for t, n in (self._marks[0], self._marks[recent]))
+        if high > MAX_SPREAD * low:
+            return ""
+        times = dict.fromkeys(map(format_duration, (low, high)))
+        return f"about {' to '.join(times)} left"
 
     def __exit__(self, *_: object) -> None:
         self._open.close()

@@ -1,5 +1,6 @@
 """What a user is told, what is counted, and how a profile is read."""
 
+import json
 import re
 
 import pytest
@@ -146,6 +147,19 @@ class TestProfile:
             load_profile(path)
         assert str(e.value).startswith(f"{path}: ")
         assert told in str(e.value)
+
+    def test_the_profile_of_a_result_is_that_of_the_run(self, tmp_path):
+        profile = load_profile("offline")
+        job = {"profile": profile.model_dump(mode="json", exclude={"needs_gpu"}, exclude_none=True)}
+        path = tmp_path / "job.json"
+        path.write_text(json.dumps(job))
+        assert load_profile(str(path)) == profile
+
+    @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"profile": "offline"}', "\x80"])
+    def test_a_json_file_without_profile_is_one_error(self, tmp_path, text):
+        (tmp_path / "job.json").write_text(text, encoding="latin-1")
+        with pytest.raises(UserError, match=r"job.json: records no profile. Give the job.json of a result"):
+            load_profile(str(tmp_path / "job.json"))
 
     def test_every_fault_is_told(self, tmp_path):
         with pytest.raises(UserErrors) as e:

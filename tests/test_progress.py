@@ -61,18 +61,35 @@ def test_counts_are_in_the_right_number() -> None:
 
 
 def test_one_line_an_interval(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("scoring", 10) as progress:
+    with Progress("scoring", 100) as progress:
         for _ in range(3):
             clock.now += INTERVAL / 4
-            progress.update()
+            progress.update(10)
         assert _lines(capsys) == []
         clock.now += INTERVAL / 4
-        progress.update()
-        assert _lines(capsys) == ["scoring: 4 of 10, about 2 min left"]  # a quarter of a minute each, six to go
+        progress.update(10)
+        assert _lines(capsys) == ["scoring: 40 of 100, about 2 min left"]  # a quarter of a minute for ten
         clock.now += INTERVAL - 1
         progress.update()
         assert _lines(capsys) == [], "the interval counts from the last line"
     assert _lines(capsys) == [], "no line at the end"
+
+
+@pytest.mark.parametrize(
+    ("items", "left"),
+    [
+        ([1] * 8, ""),  # too few items
+        ([1, 1, 1, 1, 20, 20], ""),  # 8 or 3 minutes left?
+        ([10, 10, 15, 15], ", about 3 min to 4 min left"),
+        ([25, 25, 25], ", about 60 s left"),
+    ],
+)
+def test_the_time_left_is_a_range_once_two_estimates_agree(clock: Clock, items: list[int], left: str) -> None:
+    with Progress("scoring", 100) as progress:
+        for number in items:
+            clock.now += 60
+            progress.update(number)
+    assert progress.describe() == f"scoring: {sum(items)} of 100{left}"
 
 
 def test_nothing_is_guessed_without_a_total_or_before_anything_is_done(

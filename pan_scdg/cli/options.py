@@ -17,7 +17,10 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 FILE_OR_STANDARD = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 profile_option = click.option(
-    "--profile", default="offline", show_default=True, help="Name of a bundled profile, or a profile file."
+    "--profile",
+    default="offline",
+    show_default=True,
+    help="Name of a bundled profile, a profile file, or the job.json of a result.",
 )
 device_option = click.option(
     "--device",

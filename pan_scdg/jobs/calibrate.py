@@ -24,6 +24,7 @@ from pan_scdg.profile import (
     Values,
     find_profile,
     parse_profile,
+    read_recorded,
     read_toml,
 )
 from pan_scdg.scdg.aggregation import Floats
@@ -32,6 +33,8 @@ from pan_scdg.scdg.decision import Choice, choose_threshold
 
 CHOSEN_FIELDS = ("q", "w", "weights", "grid")
 """Fields that may differ from those that the scores were made with, as may the parameters of the method."""
+MIN_SEPARATION = 0.1
+"""Smallest difference of recall and false positive rate on the calibration pairs that passes without a warning."""
 LEFT_OUT = "pair without a score, left out of the calibration"
 
 
@@ -93,7 +96,12 @@ def calibrate(
     _write_choice(document, chosen)
     parse_profile(document.unwrap(), output)
     write_atomically(output, tomlkit.dumps(document))
-    return chosen, [*list_changed_files(scores, job), *notices.list_warnings()]
+    warnings = [
+        *list_changed_files(scores, job),
+        *notices.list_warnings(),
+        *warn_about_separation(chosen, values, labels),
+    ]
+    return chosen, warnings
 
 
 def copy_profile(source: str, output: Path) -> tuple[tomlkit.TOMLDocument, Profile]:
@@ -102,7 +110,8 @@ def copy_profile(source: str, output: Path) -> tuple[tomlkit.TOMLDocument, Profi
     Raises:
         UserError: the profile is not valid, or the file's name is no name of a profile.
     """
-    document = read_toml(find_profile(source))
+    path = find_profile(source)
+    document = tomlkit.parse(tomlkit.dumps(read_recorded(path))) if path.suffix == ".json" else read_toml(path)
     document["name"] = output.stem  # results distinguish the two profiles
     return document, parse_profile(document.unwrap(), output)
 
@@ -165,6 +174,23 @@ def choose_settings(
             calibration=calibration,
         ),
     )
+
+
+def warn_about_separation(chosen: Calibrated, values: Sequence[Values], labels: Sequence[bool]) -> list[str]:
+    """Return a warning if the chosen threshold hardly tells the pairs with reuse from the others.
+
+    Of a decision that is the same for all pairs, recall and false positive rate are equal, whatever its F1 is.
+    """
+    from pan_scdg.evaluation.pairs import compute_pair_metrics
+
+    scores = np.array([chosen.settings.compute_score(pair) for pair in values], np.float64)
+    figures = compute_pair_metrics(labels, scores, scores >= (chosen.decide.threshold or 0.0))
+    if figures["recall"] - figures["fpr"] >= MIN_SEPARATION:
+        return []
+    return [
+        f"warning: this threshold hardly separates the pairs: {figures['recall']:.0%} of those with reuse and "
+        f"{figures['fpr']:.0%} of the others are positive (AUROC {figures['auroc']:.2f}). Try another profile"
+    ]
 
 
 def _read_labelled_scores(

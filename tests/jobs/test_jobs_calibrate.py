@@ -1,6 +1,7 @@
 """``calibrate`` from the command line, against the rule restated by brute force; whose scores a threshold decides."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -12,12 +13,13 @@ import numpy as np
 import pytest
 
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
+from pan_scdg.jobs.calibrate import Calibrated, warn_about_separation
 from pan_scdg.methods.char_ngrams import compute_covered_share
 from pan_scdg.methods.containment import measure_overlap
 from pan_scdg.methods.simple import split_tokens
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.pan.inputs import hash_input
-from pan_scdg.profile import GainSettings, find_profile, load_profile
+from pan_scdg.profile import Decide, GainSettings, find_profile, load_profile
 
 Run = Callable[..., Any]
 Records = Callable[[Path], list[dict[str, Any]]]
@@ -164,6 +166,40 @@ def test_other_pairs_and_a_truth_of_one_class_are_refused(pairs_input: Path, cal
     done = calibrate(source=tmp_path / "other")
     assert (done.code, "another input" in done.err) == (2, True)
     assert not (tmp_path / "mine.toml").exists()
+
+
+class ScoreItself:
+    """Stands for the settings of a method whose score is the number that it measured."""
+
+    parameters = ()
+
+    def compute_score(self, values: Mapping[str, float]) -> float:
+        return values["score"]
+
+
+@pytest.mark.parametrize(
+    ("positives", "negatives", "warning"),
+    [
+        ([0.9, 0.8, 0.7, 0.2], [0.6, 0.3, 0.2, 0.1], ""),
+        ([0.9, 0.8, 0.7, 0.2], [0.9, 0.8, 0.7, 0.2], "75% of those with reuse and 75% of the others .* [(]AUROC 0.50"),
+        ([0.9] * 19, [0.8], "100% of those with reuse and 100% of the others"),  # a large F1 does not help
+    ],
+)
+def test_a_threshold_that_hardly_separates_the_pairs_is_told(
+    positives: list[float], negatives: list[float], warning: str
+) -> None:
+    chosen = Calibrated(ScoreItself(), Decide(method="containment", threshold=0.5))  # type: ignore[arg-type]
+    values = [{"score": score} for score in (*positives, *negatives)]
+    labels = [True] * len(positives) + [False] * len(negatives)
+    (told,) = warn_about_separation(chosen, values, labels) or [""]
+    assert re.search(warning, told)
+    assert bool(told) == bool(warning)
+
+
+def test_the_profile_of_a_result_can_be_calibrated(pairs_input: Path, cli: Run, scores: Path, tmp_path: Path) -> None:
+    where = ("--input", pairs_input, "--profile", scores / "job.json", "--scores", scores)
+    assert cli("calibrate", *where, "--write", tmp_path / "mine.toml").code == 0
+    assert load_profile(str(tmp_path / "mine.toml")).need_decide().threshold is not None
 
 
 @pytest.mark.parametrize("target", ["absent/mine.toml", "my profile.toml"])
