@@ -72,7 +72,8 @@ def has_cohort(pair: ScoredPair, pairs: list[ScoredPair]) -> bool:
 def main(data: Path, development: Path) -> None:
     profile = load_profile("offline")
     threshold = profile.need_decide().threshold or 0.0
-    method = AlignmentMethod.open(profile, MethodOptions("cpu"))
+    method = profile.open_method(MethodOptions("cpu"))
+    assert isinstance(method, AlignmentMethod)
     pairs = [*read_answers(data / "answers-dev"), *read_development(development)]
     rows = []
     for similarity in SIMILARITIES:

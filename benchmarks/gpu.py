@@ -40,8 +40,8 @@ from pan_scdg.models.devices import check_device_exists, describe_device, find_d
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head, load_model
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer, encode_text
+from pan_scdg.settings import ModelSettings
 
 if TYPE_CHECKING:
     import torch

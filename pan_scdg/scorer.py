@@ -14,6 +14,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.check import check_in_memory
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.jobs.material import Inputs
+from pan_scdg.jobs.options import choose_device
 from pan_scdg.jobs.pairs import LEFT_OUT
 from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.jobs.worker import PairWorker, PassageTask
@@ -22,7 +23,6 @@ from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions, Score, check_target
 from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.methods.gains import GainMethod, PairGains
-from pan_scdg.models.devices import choose_device
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.records import TextPair
 from pan_scdg.report.pages import make_pair_report

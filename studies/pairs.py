@@ -15,7 +15,11 @@ import numpy as np
 
 from pan_scdg.evaluation.logistic import compute_probabilities
 from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
-from pan_scdg.profile import GainSettings, MethodSettings, Profile
+from pan_scdg.methods import MethodSettings
+from pan_scdg.methods.cosine import CosineSettings, choose_officially
+from pan_scdg.methods.gains import GainSettings
+from pan_scdg.methods.vectors import VectorSettings
+from pan_scdg.profile import Profile
 from pan_scdg.scdg.decision import Choice, choose_threshold
 from studies.results import MANIFEST, Flags, Floats, Numbers, PairScores, Result, Values, read_manifest, read_scores
 from studies.splits import Split, count_classes, read_splits
@@ -23,6 +27,8 @@ from studies.tables import Cell, Row, Section, Table, check_output, write_report
 
 HEADINGS = dict(zip(PAIR_METRICS, ("Prec.", "Rec.", "F1", "FPR", "BAcc.", "MCC", "AUROC", "AP"), strict=True))
 """The eight measures as the paper's table heads them."""
+OFFICIAL = CosineSettings, VectorSettings
+"""Methods whose threshold is chosen as the official baseline chooses it, or published."""
 NO_PARAMETER = 0.0
 """Stands for the parameter of a method that has none."""
 BASELINES, OURS = "Baselines", "SCDG"
@@ -56,9 +62,7 @@ class Method(NamedTuple):
 
     def choose(self, scores_by: Mapping[float, Floats], labels: Flags) -> Choice:
         """Return the parameter and threshold that the training pairs give."""
-        if next(iter(self.variants.values())).official_threshold:
-            from pan_scdg.methods.cosine import choose_officially
-
+        if isinstance(next(iter(self.variants.values())), OFFICIAL):
             return choose_officially(scores_by, labels, self.published)
         return choose_threshold(scores_by, labels)
 
@@ -178,7 +182,7 @@ def _list_choices(methods: Sequence[Method]) -> list[str]:
     points = []
     for method in methods:
         settings = next(iter(method.variants.values()))
-        if settings.official_threshold:
+        if isinstance(settings, OFFICIAL):
             searched = "100 values on [0, 1] by sensitivity + specificity on training"
             points.append(f"{method.name}: {searched if method.published is None else 'the published threshold'}.")
         elif len(method.variants) > 1:

@@ -18,8 +18,10 @@ import numpy as np
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import TOLERANCE
 from pan_scdg.evaluation.pairs import compute_pair_metrics
-from pan_scdg.profile import GainSettings, LogisticWeights, MethodSettings
+from pan_scdg.methods import MethodSettings
+from pan_scdg.methods.gains import GainSettings
 from pan_scdg.scdg.decision import require_both_classes
+from pan_scdg.settings import LogisticWeights
 from studies.pairs import NO_PARAMETER, Method, compute_scores, name_results, vary_gains
 from studies.results import (
     MANIFEST,

@@ -17,12 +17,13 @@ LEVELS = (
     {"scorer"},
     {"jobs"},
     {"report"},
+    {"profile"},
     {"methods"},
     {"align", "retrieval"},
     {"lm"},
     {"models"},
     {"scdg", "evaluation", "pan"},
-    {"profile"},
+    {"settings"},
     {
         "sentences",
         "records",
@@ -38,9 +39,8 @@ LEVELS = (
     },
 )
 UPWARD = {
-    ("profile", "pan_scdg.scdg.aggregation"): "a registry that imports nothing of the package",
-    ("profile", "pan_scdg.evaluation.logistic"): "imported when weights are fitted or used",
-    ("profile", "pan_scdg.scdg.calibration_range"): "imported when a decision by gains is checked for warnings",
+    ("settings", "pan_scdg.scdg.aggregation"): "a registry that imports nothing of the package",
+    ("settings", "pan_scdg.evaluation.logistic"): "imported when weights are used",
 }
 HEAVY = frozenset(
     [

@@ -24,7 +24,8 @@ from pan_scdg.lm import model as lm_model
 from pan_scdg.models import encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
-from pan_scdg.profile import Passages, Profile, RetrievalSettings, parse_profile
+from pan_scdg.profile import Profile, parse_profile
+from pan_scdg.settings import Passages, RetrievalSettings
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "pan26-retrieval"
 SMALL = Path(__file__).parent / "profiles" / "small.toml"

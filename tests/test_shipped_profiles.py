@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pan_scdg.methods.bm25 import Bm25PairSettings
+from pan_scdg.methods.containment import ContainmentSettings, GramLogisticSettings
+from pan_scdg.methods.cosine import CosineSettings
 from pan_scdg.models.checkpoint import count_positions, read_config
 from pan_scdg.profile import find_profile, list_profiles, load_profile
 from studies.prepare import MAX_TOKENS
@@ -47,12 +50,11 @@ def test_simple_methods_carry_the_papers_thresholds_and_no_others(name: str) -> 
 
 
 def test_simple_methods_have_the_papers_constants() -> None:
-    profiles = {name: load_profile(name) for name in SIMPLE}
-    chunks = {name: p.cosine.chunk_tokens for name, p in profiles.items() if p.cosine is not None}
+    tables = {name: load_profile(name).method_settings for name in SIMPLE}
+    chunks = {name: table.chunk_tokens for name, table in tables.items() if isinstance(table, CosineSettings)}
     assert chunks == {"pan25-linq": 4096, "pan25-gte-qwen2-7b": 32_000, "pan25-minilm": 256}
-    tables = [table for p in profiles.values() for table in (p.containment, p.gram_logistic) if table is not None]
-    assert {table.n for table in tables} == {4}
-    (bm25,) = [p.bm25 for p in profiles.values() if p.bm25 is not None]
+    assert {t.n for t in tables.values() if isinstance(t, ContainmentSettings | GramLogisticSettings)} == {4}
+    (bm25,) = [table for table in tables.values() if isinstance(table, Bm25PairSettings)]
     assert (bm25.k1, bm25.b) == (1.2, 0.75)
 
 

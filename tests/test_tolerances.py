@@ -9,8 +9,8 @@ import pytest
 
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
 from pan_scdg.models.load import LanguageModel, load_model
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.settings import ModelSettings
 from tests.tolerances import log_prob_tolerance
 
 torch = pytest.importorskip("torch")

@@ -13,8 +13,8 @@ import numpy as np
 
 from pan_scdg.lm.logprobs import compute_target_log_probs
 from pan_scdg.models.load import LanguageModel, load_model
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import build_pair_passes
+from pan_scdg.settings import ModelSettings
 from training.pack import read_jsonl
 
 

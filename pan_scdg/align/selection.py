@@ -4,7 +4,7 @@ Aligning words takes longest. A pair without a run of words in common, and witho
 their words, is scored by its vectors alone; all others are kept.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_foc
 from pan_scdg.align.seeds import SEED_COSINE, list_grams
 from pan_scdg.align.units import Integers, PreparedText
 from pan_scdg.align.vectors import EncodedText
-from pan_scdg.profile import AlignmentSettings
 
 MARGIN = 1e-4
 """Bounds the error of the numbers here, which come from other sums than those of an alignment."""
@@ -51,14 +50,17 @@ class _Counts(NamedTuple):
 
 
 def select_pairs(
-    targets: Iterable[EncodedText], sources: Iterable[EncodedText], settings: AlignmentSettings, least: float
+    targets: Iterable[EncodedText],
+    sources: Iterable[EncodedText],
+    compute_score: Callable[[Mapping[str, float]], float],
+    least: float,
 ) -> list[tuple[int, int]]:
     """Return the target and source of the pairs whose score may reach ``least``, in order; no other pair does.
 
     Args:
         targets: suspicious documents, read once, one at a time.
         sources: candidate sources, read once and before the targets; vectors and counts of words are kept.
-        settings: the weights of the score.
+        compute_score: of the method, from the numbers of a pair.
         least: the score that a pair has to reach.
     """
     numbers: dict[str, int] = {}
@@ -94,7 +96,7 @@ def select_pairs(
             }
             if (
                 j in with_run
-                or settings.compute_score(values) >= least - MARGIN
+                or compute_score(values) >= least - MARGIN
                 or _have_seed(own, matrix[:, columns], columns, other, other_columns)
             ):
                 pairs.append((i, j))

@@ -81,7 +81,7 @@ def check(
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.check import CheckOptions, check_texts
     from pan_scdg.jobs.material import Inputs
-    from pan_scdg.models.devices import choose_device
+    from pan_scdg.jobs.options import choose_device
 
     if not among and sources is None and old is None:
         raise click.UsageError("give SOURCES, --among or --old")

@@ -29,10 +29,9 @@ def list_models(as_json: bool) -> None:
     Example:
       pan-scdg models list
     """
-    from pan_scdg.models.find import list_needed_models
     from pan_scdg.profile import list_profiles, load_profile
 
-    needs = {name: list_needed_models(load_profile(name)) for name in list_profiles()}
+    needs = {name: load_profile(name).list_models() for name in list_profiles()}
     states = {name: _examine(name) for name in dict.fromkeys(name for names in needs.values() for name in names)}
     if as_json:
         click.echo(json.dumps({"profiles": needs, "models": states}, indent=2))

@@ -136,8 +136,7 @@ def run(
       pan-scdg run --input examples/pan26-retrieval --output out
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
-    from pan_scdg.jobs.options import RunOptions
-    from pan_scdg.models.devices import choose_device
+    from pan_scdg.jobs.options import RunOptions, choose_device
     from pan_scdg.pan.inputs import detect_task
 
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
@@ -208,8 +207,8 @@ def index(directory: Path, folder: Path, profile: str, device: str, workers: int
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.cluster import Devices
+    from pan_scdg.jobs.options import choose_device
     from pan_scdg.jobs.retrieval import make_index
-    from pan_scdg.models.devices import choose_device
 
     check_folders(folder, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")
     chosen = load_chosen_profile(profile)

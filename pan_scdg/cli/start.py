@@ -22,19 +22,18 @@ def profiles(show_all: bool, as_json: bool) -> None:
     Example:
       pan-scdg profiles --all
     """
-    from pan_scdg.models.find import list_licences
     from pan_scdg.profile import list_profiles, load_profile
 
     names = list_profiles()
     shown = names if show_all else [name for name in MAIN_PROFILES if name in names]
     known = {name: load_profile(name) for name in shown}
     if as_json:
-        records = [{"name": n, "description": p.description, "licences": list_licences(p)} for n, p in known.items()]
+        records = [{"name": n, "description": p.description, "licences": p.list_licences()} for n, p in known.items()]
         click.echo(json.dumps({"profiles": records}))
         return
     width = max(map(len, shown))
     for name, profile in known.items():
-        under = list_licences(profile)
+        under = profile.list_licences()
         click.echo(f"{name:{width}} {profile.description}{f' [{under}]' if under else ''}")
     if len(shown) < len(names):
         click.echo(f"{len(names) - len(shown)} more: pan-scdg profiles --all")
@@ -76,7 +75,7 @@ def demo(output: Path, device: str) -> None:
       pan-scdg demo
     """
     from pan_scdg.cli.demo import run_demo
-    from pan_scdg.models.devices import choose_device
+    from pan_scdg.jobs.options import choose_device
     from pan_scdg.profile import load_profile
 
     for part in run_demo(output, choose_device(load_profile("offline"), device)):

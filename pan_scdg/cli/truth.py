@@ -73,9 +73,8 @@ def calibrate(
 
 def _score(profile: Any, directory: Path, output: Path, device: str) -> None:
     """Score the pairs of a folder for all settings that are chosen from."""
-    from pan_scdg.jobs.options import RunOptions
+    from pan_scdg.jobs.options import RunOptions, choose_device
     from pan_scdg.jobs.pairs import detect_pairs
-    from pan_scdg.models.devices import choose_device
 
     if profile.need_decide().method == "prompt":
         what = "answers of the model would be lost if this command stopped"

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.resampling import Floats
-from pan_scdg.profile import LogisticWeights
 from pan_scdg.scdg.decision import require_both_classes
+from pan_scdg.settings import LogisticWeights
 
 ITERATIONS = 100
 TOLERANCE = 1e-12

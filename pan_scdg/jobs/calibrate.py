@@ -10,26 +10,15 @@ import tomlkit
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.pairs import name_key
 from pan_scdg.jobs.result import SCORES, ScoreFile, list_changed_files, require_job, write_atomically
-from pan_scdg.methods.cosine import choose_officially
+from pan_scdg.methods import MethodSettings, Values
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
-from pan_scdg.profile import (
-    Calibration,
-    CalibrationRange,
-    Decide,
-    MethodSettings,
-    Profile,
-    Values,
-    find_profile,
-    parse_profile,
-    read_recorded,
-    read_toml,
-)
+from pan_scdg.profile import Profile, find_profile, parse_profile, read_recorded, read_toml
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.calibration_range import TargetFacts, find_range, thin_scores
-from pan_scdg.scdg.decision import Choice, choose_threshold
+from pan_scdg.settings import Calibration, CalibrationRange, Decide
 
 CHOSEN_FIELDS = ("q", "w", "weights", "grid")
 """Fields that may differ from those that the scores were made with, as may the parameters of the method."""
@@ -121,8 +110,8 @@ def choose_settings(
 ) -> Calibrated:
     """Return the settings and the threshold with the largest F1 (paper, Hyperparameter Selection).
 
-    The threshold of a cosine is chosen as in the official baseline, which the paper uses. A logistic model is first
-    fitted on the same pairs. For gains, the range of the targets is part of the choice.
+    A method may choose otherwise: that of a cosine is chosen as in the official baseline, which the paper uses. A
+    logistic model is first fitted on the same pairs. For gains, the range of the targets is part of the choice.
 
     Args:
         profile: has a table ``[decide]``.
@@ -144,11 +133,7 @@ def choose_settings(
     except KeyError as e:
         remedy = "run `run --scores-only` with this profile"
         raise UserError(f"the scores lack {e.args[0]}", remedy) from e
-    choice: Choice
-    if profile.method_settings.official_threshold:
-        choice = choose_officially(scores_by, truth)
-    else:
-        choice = choose_threshold(scores_by, truth, decide.max_false_positives)
+    choice = profile.method_settings.choose(scores_by, truth, decide.max_false_positives)
     negatives = scores_by[choice.parameter][~truth]
     calibration = Calibration(
         digest=job["input"],
@@ -231,7 +216,7 @@ def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path) -> No
     remedy = "give the profile of `run --scores-only`"
     if profile.need_decide().method != made.need_decide().method:
         raise UserError("these scores were computed by another method", remedy, scores)
-    if different := [name for name in tables[0] if tables[0][name] != tables[1][name]]:
+    if different := [name for name in {**tables[0], **tables[1]} if tables[0].get(name) != tables[1].get(name)]:
         raise UserError(f"these scores were computed with another [{different[0]}]", remedy, scores)
     if not job["scores_only"] and profile.method_settings.parameters:
         raise UserError("these scores cover one parameter only", "use `run --scores-only`", scores)

@@ -27,13 +27,12 @@ from pan_scdg.jobs.pairs import (
 from pan_scdg.jobs.result import SCORES, ScoreFile, open_result
 from pan_scdg.jobs.worker import PairWorker, PassageTask
 from pan_scdg.logs import say
-from pan_scdg.methods import MethodOptions
+from pan_scdg.methods import MethodOptions, MethodSettings
 from pan_scdg.methods.alignment import AlignmentMethod
-from pan_scdg.methods.bm25 import count_statistics
 from pan_scdg.models.find import describe_models
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
-from pan_scdg.profile import MethodSettings, Passages, Profile
+from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, format_count
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.report import wording
@@ -48,6 +47,7 @@ from pan_scdg.report.records import (
     rank_pair,
 )
 from pan_scdg.report.table import ENCODING, format_best, format_pairs, format_passages, format_texts
+from pan_scdg.settings import Passages
 
 PAIRS_FILE, TEXTS_FILE, PASSAGES_FILE = "report.csv", "texts.csv", "passages.jsonl"
 TEXTS_FOLDER = "texts"
@@ -104,9 +104,8 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     profile = profile.model_copy(update={"passages": profile.passages or Passages()})
     notices = Notices(options.strict)
     material = collect_texts(options.inputs, notices)
-    statistics = None
-    if profile.need_decide().method == "bm25":
-        statistics = count_statistics(compose(text.text).text for text in material.texts[material.first_source :])
+    sources = (compose(text.text).text for text in material.texts[material.first_source :])
+    statistics = profile.method_settings.count_sources(sources)
     measures = options.gains and profile.gains is not None
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, measures)
     job = _describe_check(profile, options, material, worker)
@@ -213,7 +212,8 @@ def _choose_pairs(
                 progress.update()
 
         sources = (method.encoder.encode(compose(text.text).text) for text in material.texts[first:])
-        selected = select_pairs(encode_targets(), sources, method.settings, rule.threshold - UNCLEAR_MARGIN)
+        least = rule.threshold - UNCLEAR_MARGIN
+        selected = select_pairs(encode_targets(), sources, method.settings.compute_score, least)
     chosen = {_sort(material, (i, first + j)) for i, j in selected}
     return [pair for pair in pairs if pair in chosen]
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from pan_scdg.align.passages import Evidence
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.profile import Profile, Values
+from pan_scdg.methods import Values
+from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, Passage
 from pan_scdg.scdg.calibration_range import compute_share_at_least
 

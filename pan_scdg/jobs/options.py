@@ -4,10 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from pan_scdg.errors import UserError
 from pan_scdg.jobs.cluster import Devices
 from pan_scdg.lm.engine import EngineName
+from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
+from pan_scdg.models.devices import describe_hiding, resolve_device
+from pan_scdg.models.find import TERRIER
 from pan_scdg.profile import Profile
+from pan_scdg.resources import limit_threads
 
 Item = TypeVar("Item")
 Task = Literal["pairs", "retrieval", "check"]
@@ -64,6 +69,33 @@ class RunOptions:
         return MethodOptions(
             self.device, self.model, self.vectors, self.engine, self.keep_gains, all_settings=self.scores_only
         )
+
+
+def choose_device(profile: Profile, device: str) -> str:
+    """Return the device of a profile's models, "cpu" or "cuda", and limit threads to the cores of this process.
+
+    A profile without any model needs no GPU.
+
+    Args:
+        profile: its models run on the device.
+        device: "auto" or a device.
+
+    Raises:
+        UserError: the device is missing or unusable, or "auto" finds no GPU for a profile that needs one.
+    """
+    limit_threads()
+    if device == "auto" and not any(name != TERRIER for name in profile.list_models()):
+        return "cpu"
+    chosen = resolve_device(device)
+    if device == "auto" and chosen == "cpu" and profile.needs_gpu:
+        raise UserError(
+            f"profile {profile.name} needs a GPU and none is visible{describe_hiding()}",
+            "run it on a machine with a GPU (in a container: docker run --gpus all), choose the profile offline, or "
+            "use the device cpu",
+        )
+    if device == "auto" and chosen == "cpu" and describe_hiding():
+        say([f"note: no GPU is visible{describe_hiding()}; computing on the CPU"])
+    return chosen
 
 
 def take_first(

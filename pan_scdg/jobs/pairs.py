@@ -22,7 +22,6 @@ from pan_scdg.jobs.result import SCORES, ScoreFile, WorkFolder, open_result
 from pan_scdg.jobs.worker import FoundPassages, PairWorker, PassageTask
 from pan_scdg.logs import say
 from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, Score
-from pan_scdg.methods.bm25 import Statistics, count_statistics
 from pan_scdg.models.find import describe_models
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
@@ -365,19 +364,17 @@ def _write_gains(work: WorkFolder, pairs: Sequence[DocumentPair]) -> str:
     return GAINS
 
 
-def count_sources(profile: Profile, pairs: Sequence[DocumentPair]) -> Statistics | None:
-    """Return the statistics of all distinct sources, for the method ``bm25``."""
-    if profile.need_decide().method != "bm25":
-        return None
+def count_sources(profile: Profile, pairs: Sequence[DocumentPair]) -> Any:
+    """Return what the method counts in all distinct sources; they are read only if it does."""
     sources = {pair.source.doc_id: pair.source for pair in pairs}
-    with Progress("counting terms", len(sources)) as progress:
 
-        def read_sources() -> Iterator[str]:
+    def read_sources() -> Iterator[str]:
+        with Progress("counting terms", len(sources)) as progress:
             for source in sources.values():
                 yield compose(read_text(source)).text
                 progress.update()
 
-        return count_statistics(read_sources())
+    return profile.method_settings.count_sources(read_sources())
 
 
 def _warn_about_few_detections(rule: DecisionRule, decisions: Sequence[Decision], output: Path) -> list[str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from pan_scdg.errors import UserError, escape_controls, get_first_line
+from pan_scdg.jobs.options import choose_device
 from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.attention import BACKENDS
@@ -24,7 +25,7 @@ from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions
-from pan_scdg.models.devices import check_device, choose_device, choose_encoder_dtype, describe_device, find_driver
+from pan_scdg.models.devices import check_device, choose_encoder_dtype, describe_device, find_driver
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import FoundModel
 from pan_scdg.models.load import LanguageModel

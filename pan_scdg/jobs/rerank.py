@@ -23,7 +23,7 @@ from pan_scdg.lm.model import ScoringModel
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Corpus
-from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
 from pan_scdg.retrieval.candidates import FirstStage
@@ -41,6 +41,7 @@ from pan_scdg.scdg.sequences import (
     encode_query,
 )
 from pan_scdg.scdg.windows import SourceWindows, extract_terms
+from pan_scdg.settings import RetrievalSettings
 
 SCORE_DECIMALS = 6
 """Final scores and gains are compared rounded."""

@@ -48,7 +48,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.pan.source_retrieval import QUERIES_NAME, Corpus, read_queries
-from pan_scdg.profile import Profile, RetrievalSettings
+from pan_scdg.profile import Profile
 from pan_scdg.progress import format_count
 from pan_scdg.records import Query
 from pan_scdg.report.pages import PAGE, write_page
@@ -64,6 +64,7 @@ from pan_scdg.retrieval.candidates import (
 from pan_scdg.retrieval.dense import EncodeTask, open_encoder, release_encoders
 from pan_scdg.retrieval.index import build_indexes, check_index, describe_index
 from pan_scdg.scdg.sequences import Offsets
+from pan_scdg.settings import RetrievalSettings
 
 RUN = "run.txt.gz"
 SCORES = "scores.jsonl.gz"

@@ -14,7 +14,8 @@ from pan_scdg.commit import find_commit
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.decisions import require_threshold
 from pan_scdg.pan.untrusted import is_file, read_utf8
-from pan_scdg.profile import Table, list_profiles, load_profile
+from pan_scdg.profile import list_profiles, load_profile
+from pan_scdg.settings import Table
 
 MAX_MANIFEST_BYTES = 1 << 14
 """The time to parse nested lists is quadratic in their depth."""

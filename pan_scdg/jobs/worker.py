@@ -10,9 +10,8 @@ from pan_scdg.errors import InputError
 from pan_scdg.jobs.cluster import open_same_models
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
-from pan_scdg.methods import Method, MethodOptions, Score, open_method
+from pan_scdg.methods import Method, MethodOptions, Score
 from pan_scdg.methods.alignment import open_locator
-from pan_scdg.methods.bm25 import Statistics
 from pan_scdg.methods.gains import GainMethod, measure_passages
 from pan_scdg.models.find import FoundModel
 from pan_scdg.normal_form import restore_spans
@@ -48,7 +47,7 @@ class PairWorker:
     Args:
         profile: has a table ``[decide]``.
         options: of the method.
-        statistics: of all sources of the input, for the method ``bm25``.
+        statistics: of all sources of the input, for a method that counts them.
         explains: the language model measures the gains of passages.
     """
 
@@ -56,12 +55,12 @@ class PairWorker:
         self,
         profile: Profile,
         options: MethodOptions,
-        statistics: Statistics | None = None,
+        statistics: Any = None,
         explains: bool = False,
     ) -> None:
         self.explains = explains
         self.profile, self.options, self.statistics = profile, options, statistics
-        self.method: Method = open_method(profile, options, statistics)
+        self.method: Method = profile.open_method(options, statistics)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what opens the method in another process, with the same models."""

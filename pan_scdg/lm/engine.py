@@ -41,7 +41,7 @@ from pan_scdg.scdg.sequences import ScoringInput
 if TYPE_CHECKING:
     import torch
 
-    from pan_scdg.profile import ModelSettings
+    from pan_scdg.settings import ModelSettings
 
 EngineName = Literal["packed", "reference"]
 CPU_ROWS = 128

@@ -14,8 +14,8 @@ from pan_scdg.models.devices import check_device, choose_dtype
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
 from pan_scdg.models.load import load_model, load_tokenizer
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.settings import ModelSettings
 
 
 class ScoringModel:

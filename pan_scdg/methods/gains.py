@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
-from pan_scdg.methods import MethodOptions, Score, check_target, cover_both
+from pan_scdg.methods import MethodOptions, MethodSettings, Score, Values, check_target, cover_both
 from pan_scdg.normal_form import restore_spans
-from pan_scdg.profile import GainSettings, Profile
 from pan_scdg.records import Passage, TextPair
-from pan_scdg.scdg.aggregation import list_stored
-from pan_scdg.scdg.calibration_range import measure_common_words
+from pan_scdg.scdg.aggregation import AGGREGATIONS, Aggregate, list_stored
+from pan_scdg.scdg.calibration_range import TargetFacts, list_range_warnings, measure_common_words
 from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
 from pan_scdg.scdg.segments import build_segment_passes
 from pan_scdg.scdg.sequences import (
@@ -30,6 +30,7 @@ from pan_scdg.scdg.sequences import (
     find_anchor_id,
 )
 from pan_scdg.sentences import find_sentence_spans
+from pan_scdg.settings import AggregationName, Calibration, LogisticWeights, ProfileTables, SegmentSettings
 
 SEGMENTED = "longer than the profile's limit: scored in segments"
 EMPTY_SOURCE = "the source document is empty"
@@ -44,7 +45,105 @@ PRECEDING_CHARACTERS = 400
 """Text in front of the passage that both passes begin with, so that its first words are no surprise."""
 PASSAGE_GAIN_BOUND = 3.0
 """Gains of a passage's tokens count up to this many nats, either way: one rare name proves no reuse."""
+PAPER_GRID = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 50.0)
+"""Values that ``calibrate`` chooses q from."""
+WINDOW_GRID = (64.0, 96.0, 128.0, 192.0, 256.0)
+"""Values that ``calibrate`` chooses w from."""
 Mode = Literal["whole", "segments"]
+OverLong = Literal["error", "segments"]
+
+
+class GainSettings(MethodSettings):
+    """Gains of a language model (paper, PAN25). The parameter of ``top`` is q, that of the window aggregations is w."""
+
+    options = frozenset({"keep_gains", "model"})
+    limit: int = Field(ge=8)
+    """Largest number of tokens of a combined input; ``over_long`` applies to longer ones."""
+    over_long: OverLong = "error"
+    aggregation: AggregationName = "top"
+    q: float | None = Field(default=None, gt=0, le=100)
+    """Percent of the gains that are averaged; 100 is the paper's Average. None: not chosen, and the average is used."""
+    w: int | None = Field(default=None, ge=1)
+    """Width of a window in consecutive tokens of the target."""
+    weights: LogisticWeights | None = None
+    """Of ``gain-logistic``: mean, median and positive-gain rate; ``calibrate`` fits them."""
+    grid: tuple[Annotated[float, Field(gt=0)], ...] | None = Field(default=None, min_length=1)
+    """Values that ``calibrate`` chooses q or w from; None: `PAPER_GRID` or `WINDOW_GRID`."""
+    segments: SegmentSettings = SegmentSettings()
+
+    @model_validator(mode="after")
+    def _has_one_parameter(self) -> "GainSettings":
+        entry = AGGREGATIONS[self.aggregation]
+        if entry.joint:
+            raise ValueError(f"the aggregation {self.aggregation} belongs into [retrieval]")
+        for other in {"q", "w"} - {entry.parameter}:
+            if getattr(self, other) is not None:
+                what = f"which uses {entry.parameter or 'none'}"
+                raise ValueError(f"{other} is not a parameter of the aggregation {self.aggregation}, {what}")
+        count = len(entry.statistics)
+        if self.weights is not None and (count < 2 or len(self.weights.coefficients) != count):
+            raise ValueError("weights need the aggregation gain-logistic, which has three features")
+        return self
+
+    @property
+    def parameters(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Return the name of the aggregation's parameter, if it has one."""
+        parameter = AGGREGATIONS[self.aggregation].parameter
+        return () if parameter is None else (parameter,)
+
+    @property
+    def features(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Return the statistics of the logistic model."""
+        names = AGGREGATIONS[self.aggregation].statistics
+        return names if len(names) > 1 else ()
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """Return the aggregation with its parameter; the average if q, w or weights were not chosen."""
+        entry = AGGREGATIONS[self.aggregation]
+        if entry.parameter is None:
+            lacks_weights = bool(self.features) and self.weights is None
+            return Aggregate("top", 100.0) if lacks_weights else Aggregate(self.aggregation, 0.0)
+        parameter = self.q if entry.parameter == "q" else self.w
+        return Aggregate("top", 100.0) if parameter is None else Aggregate(self.aggregation, parameter)
+
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "GainMethod":
+        """Return the method; the model is found, see `ScoringModel`."""
+        model = ScoringModel(profile.need_model(), options.device, folder=options.model, engine=options.engine)
+        calibration = None if profile.decide is None else profile.decide.calibration
+        measure_range = options.all_settings or (calibration is not None and calibration.range is not None)
+        return GainMethod(self, model, keep_gains=options.keep_gains, measure_range=measure_range)
+
+    def compute_score(self, values: Values) -> float:
+        """Return the aggregated gain in nats per token, or the probability of the logistic model."""
+        aggregate = self.aggregate
+        names = aggregate.entry.statistics
+        if not names:
+            return values[aggregate.field]
+        if len(names) == 1 or self.weights is None:
+            return values[names[0]]
+        return self.weights.compute_probability([values[name] for name in names])
+
+    def describe(self, values: Values) -> dict[str, Any]:
+        """Return the aggregation, and the statistics of the gains."""
+        names = ("tokens", "mean", "median", "positive_gain_rate")
+        return {"aggregation": self.aggregate.name, **{name: values.get(name) for name in names}}
+
+    def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[str]:
+        """Return the warnings about a target unlike those of the calibration."""
+        if calibration is None or calibration.range is None:
+            return []
+        facts = TargetFacts(int(values["tokens"]), values["nats_per_byte"], values["common_words"])
+        return list_range_warnings(facts, calibration.range, self.aggregate)
+
+    def vary(self) -> "dict[float, GainSettings]":
+        """Return the settings with each q or w of the grid."""
+        if not self.parameters:
+            return {0.0: self}
+        (name,) = self.parameters
+        grid = self.grid or (PAPER_GRID if name == "q" else WINDOW_GRID)
+        number = float if name == "q" else int
+        return {float(value): self.model_copy(update={name: number(value)}) for value in grid}
 
 
 class PairGains(NamedTuple):
@@ -88,23 +187,6 @@ class GainMethod:
             parts, separator = settings.segments, len(encode_separator(model.tokenizer))
             tokens = 1 + parts.source_tokens + separator + parts.context_tokens + parts.target_tokens
             model.check_length(tokens, "gains.segments")
-
-    @classmethod
-    def open(cls, profile: Profile, options: MethodOptions, statistics: object = None) -> "GainMethod":
-        """Return the method of the table ``[gains]``, which decides, or explains the decisions of another method.
-
-        Raises:
-            UserError: the profile has no such table, or the model cannot be used; see `ScoringModel`.
-        """
-        if profile.gains is None:
-            raise UserError(
-                f"profile {profile.name} has no [gains] table",
-                "choose another profile (`pan-scdg profiles` lists them)",
-            )
-        model = ScoringModel(profile.need_model(), options.device, folder=options.model, engine=options.engine)
-        calibration = None if profile.decide is None else profile.decide.calibration
-        measure_range = options.all_settings or (calibration is not None and calibration.range is not None)
-        return cls(profile.gains, model, keep_gains=options.keep_gains, measure_range=measure_range)
 
     def identify(self) -> dict[str, Any]:
         """Return the fields that identify the model in the job."""

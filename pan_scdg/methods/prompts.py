@@ -12,16 +12,18 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
+from pydantic import Field
+
 from pan_scdg.errors import UserError
-from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score
 from pan_scdg.methods.chat import LocalInstruct, Messages, answer_all, choose_model_name, read_endpoint
 from pan_scdg.methods.simple import SimpleMethod
 from pan_scdg.models.devices import choose_dtype
 from pan_scdg.models.find import FoundModel, find_model
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import load_model
-from pan_scdg.profile import ModelSettings, PromptSettings
 from pan_scdg.records import TextPair
+from pan_scdg.settings import ModelSettings, ProfileTables
 
 SYSTEM = (
     "You are evaluating plagiarism between a source document and a suspicious document. Plagiarism includes verbatim "
@@ -45,6 +47,29 @@ OMITTED = "[... omitted middle ...]"
 MAX_MARKS = 30
 """Longest row of marks that is kept with the character before it; the limit of Unicode's stream-safe texts."""
 JOINER = "\u200d"
+
+
+class PromptSettings(MethodSettings):
+    """An instruction-tuned model answers with a label, which is a score (PlagBench-style prompting)."""
+
+    max_batch = 4
+    options = frozenset({"model"})
+    model: str
+    """Its name at the endpoint, or a folder in the model cache."""
+    served: Literal["endpoint", "local"] = "endpoint"
+    """By an OpenAI-compatible server (``OPENAI_BASE_URL``), or as a checkpoint of this machine."""
+    shots: Literal["zero", "few"] = "zero"
+    chain_of_thought: bool = False
+    characters: int = Field(default=12_000, ge=200)
+    """Characters that are kept of each document; the middle of a longer one is left out. The paper gives no number."""
+
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
+        """Return the method."""
+        return PromptMethod(self, options)
+
+    def list_models(self) -> list[str]:
+        """Return the checkpoint, unless the model is at an endpoint."""
+        return [self.model] if self.served == "local" else []
 
 
 def build_messages(settings: PromptSettings, target: str, source: str) -> Messages:

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from pan_scdg.methods import MethodOptions, cover_both
+from pan_scdg.methods import cover_both
 from pan_scdg.models.find import FoundModel
-from pan_scdg.profile import Profile
 from pan_scdg.records import Passage, TextPair
 
 TOKEN = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
@@ -17,12 +16,6 @@ TEXTS_CACHED = 8
 
 class SimpleMethod:
     """The parts of the protocol `methods.Method` that most simple methods share."""
-
-    @classmethod
-    def open(cls, profile: Profile, options: MethodOptions, statistics: object = None) -> Any:
-        """Return the method of a profile; ``statistics`` are those of all sources, for a method that needs them."""
-        make: Any = cls
-        return make(profile.method_settings, options)
 
     models: Mapping[str, FoundModel] = {}
     fingerprint: str = ""

@@ -6,7 +6,7 @@ and its name may lack the ``.txt``. The document's vector is the mean of the row
 baselines), where the official baseline compares paragraphs with each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,31 @@ import numpy.typing as npt
 
 from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.methods import MethodOptions, Score
-from pan_scdg.methods.cosine import compute_cosine
+from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score
+from pan_scdg.methods.cosine import choose_officially, compute_cosine
 from pan_scdg.methods.simple import SimpleMethod
 from pan_scdg.normal_form import list_forms
-from pan_scdg.profile import VectorSettings
 from pan_scdg.records import TextPair
+from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.scdg.decision import Choice
+from pan_scdg.settings import ProfileTables
+
+
+class VectorSettings(MethodSettings):
+    """The same on precomputed vectors: ``.npy`` files as the official PAN 2025 baseline writes them."""
+
+    options = frozenset({"vectors"})
+    needs_input = True
+    model: str
+    """The model that made them, for the record."""
+
+    def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
+        """Return the method."""
+        return VectorMethod(self, options)
+
+    def choose(self, scores_by: Mapping[float, Floats], labels: npt.NDArray[Any], max_false_positives: float) -> Choice:
+        """Return the threshold that the official embedding baseline of PAN 2025 chooses."""
+        return choose_officially(scores_by, labels)
 
 
 class VectorMethod(SimpleMethod):

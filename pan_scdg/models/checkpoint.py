@@ -19,7 +19,7 @@ from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.pan.untrusted import parse_json
 
 if TYPE_CHECKING:
-    from pan_scdg.profile import ModelSettings
+    from pan_scdg.settings import ModelSettings
 
 CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenizer_config.json"
 ADAPTER = "adapter_config.json"

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pan_scdg.errors import InputError, UserError, get_first_line
-from pan_scdg.logs import say
-from pan_scdg.models.find import list_needed_models
-from pan_scdg.resources import count_threads, find_processor, limit_threads
+from pan_scdg.resources import count_threads, find_processor
 
 if TYPE_CHECKING:
-    from pan_scdg.profile import EncoderDtype, ModelSettings, Profile
+    from pan_scdg.settings import EncoderDtype, ModelSettings
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
@@ -37,33 +35,6 @@ uses the GPU's memory, from cuBLAS and cuDNN, which allocate by themselves, and 
 DRIVER = Path("/proc/driver/nvidia/version")
 
 
-def choose_device(profile: "Profile", device: str) -> str:
-    """Return the device of a profile's models, "cpu" or "cuda", and limit threads to the cores of this process.
-
-    A profile without any model needs no GPU.
-
-    Args:
-        profile: its models run on the device.
-        device: "auto" or a device.
-
-    Raises:
-        UserError: the device is missing or unusable, or "auto" finds no GPU for a profile that needs one.
-    """
-    limit_threads()
-    if device == "auto" and not any(name != "terrier" for name in list_needed_models(profile)):
-        return "cpu"
-    chosen = resolve_device(device)
-    if device == "auto" and chosen == "cpu" and profile.needs_gpu:
-        raise UserError(
-            f"profile {profile.name} needs a GPU and none is visible{_describe_hiding()}",
-            "run it on a machine with a GPU (in a container: docker run --gpus all), choose the profile offline, or "
-            "use the device cpu",
-        )
-    if device == "auto" and chosen == "cpu" and _describe_hiding():
-        say([f"note: no GPU is visible{_describe_hiding()}; computing on the CPU"])
-    return chosen
-
-
 def resolve_device(device: str) -> str:
     """Return ``device``, which must be usable; for "auto" a GPU, or the CPU if no GPU is visible.
 
@@ -81,7 +52,7 @@ def resolve_device(device: str) -> str:
 def look_for_gpus(root: Path = Path("/")) -> bool:
     """Return True if the operating system shows this process an NVIDIA GPU, whether torch can use it or not."""
     has_gpus = any(re.fullmatch(r"nvidia\d+", path.name) for path in (root / "dev").glob("nvidia*"))
-    return has_gpus and not _describe_hiding()
+    return has_gpus and not describe_hiding()
 
 
 def check_device_exists(device: str) -> None:
@@ -271,7 +242,7 @@ def _describe_variable() -> str:
     return "" if numbers is None else f" ({VISIBLE_DEVICES} is {numbers!r})"
 
 
-def _describe_hiding() -> str:
+def describe_hiding() -> str:
     """Return the variable that hides all GPUs, in brackets; empty if it hides none."""
     numbers = os.environ.get(VISIBLE_DEVICES)
     return _describe_variable() if numbers is not None and numbers.split(",")[0].strip() in HIDING else ""

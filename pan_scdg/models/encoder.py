@@ -21,7 +21,7 @@ from pan_scdg.models.checkpoint import check_entries, diagnose_tokenizer, list_w
 from pan_scdg.models.devices import explain_model_too_large, explain_too_large, free_memory, is_out_of_memory
 from pan_scdg.models.find import CONFIG, MODULES, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.profile import EncoderDtype
+from pan_scdg.settings import EncoderDtype
 
 MAX_PADDING = 1 / 6
 """Largest share of padding in a batch: less makes batches too small to be fast."""

@@ -8,13 +8,10 @@ import importlib.util
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_bundled, find_hub_cache, find_model_cache, is_installed
 from pan_scdg.errors import UserError
-
-if TYPE_CHECKING:
-    from pan_scdg.profile import Profile
 
 CONFIG, MODULES = "config.json", "modules.json"
 """The file that every folder of a language model or of an embedding model has."""
@@ -212,27 +209,6 @@ def name_folder(folder: Path) -> str:
     if folder.parent.name == "snapshots" and folder.parent.parent.name.startswith("models--"):
         name = folder.parent.parent.name.rpartition("--")[2]
     return _FORBIDDEN_IN_NAMES.sub("-", name).lstrip("._-") or "model"
-
-
-def list_needed_models(profile: "Profile") -> list[str]:
-    """Return the names of the models that a profile loads; ``terrier`` for its jars."""
-    names = [None if profile.model is None else profile.model.name]
-    for table in (profile.alignment, profile.cosine):
-        names.append(None if table is None else table.model)
-    if profile.prompt is not None and profile.prompt.served == "local":
-        names.append(profile.prompt.model)
-    names.append(None if profile.passages is None else profile.passages.encoder)
-    if (retrieval := profile.retrieval) is not None:
-        lexical = [route.startswith("bm25") for route in retrieval.routes]
-        names.append(None if all(lexical) else retrieval.need_dense().model)
-        names.append(retrieval.match.model if retrieval.match is not None and retrieval.rerank else None)
-        names.append(TERRIER if any(lexical) and retrieval.bm25 != "fts5" else None)
-    return list(dict.fromkeys(name for name in names if name is not None))
-
-
-def list_licences(profile: "Profile") -> str:
-    """Return the licences of a profile's models and packages, each once; empty without any."""
-    return "; ".join(dict.fromkeys(find_licence(name) for name in list_needed_models(profile)))
 
 
 def find_licence(name: str) -> str:

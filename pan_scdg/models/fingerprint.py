@@ -9,7 +9,7 @@ from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError, UserErrors
 
 if TYPE_CHECKING:
-    from pan_scdg.profile import ModelSettings
+    from pan_scdg.settings import ModelSettings
 
 METADATA = (
     "config.json",

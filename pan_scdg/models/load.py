@@ -24,7 +24,7 @@ from pan_scdg.models.fingerprint import check_recorded, fingerprint_weights
 from pan_scdg.scdg.sequences import Tokenizer
 
 if TYPE_CHECKING:
-    from pan_scdg.profile import ModelSettings
+    from pan_scdg.settings import ModelSettings
 
 MISTRAL3 = "Mistral3ForConditionalGeneration"
 GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")

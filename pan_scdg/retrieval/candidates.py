@@ -18,7 +18,6 @@ from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import RUN_NAMES, find_run, open_gzip_text, read_run
 from pan_scdg.pan.untrusted import is_file, stream_lines
-from pan_scdg.profile import RetrievalSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Query
 from pan_scdg.retrieval.dense import DenseSearch
@@ -32,6 +31,7 @@ from pan_scdg.retrieval.ranking import (
     fuse_by_rrf,
     rank_best,
 )
+from pan_scdg.settings import RetrievalSettings, Route
 
 CANDIDATES = "candidates.jsonl.gz"
 GROUP_QUERIES = 16

@@ -23,11 +23,11 @@ import numpy.typing as npt
 
 from pan_scdg.models.devices import choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder, load_encoder
-from pan_scdg.profile import DenseSettings, Route
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval.ranking import DEPTH, Ranked, Ranking, fuse_by_comb_sum, rank_best
 from pan_scdg.retrieval.units import cut_chunks, cut_query, extract_title_abstract, split_query
+from pan_scdg.settings import DenseSettings, Route
 
 KEPT_CHUNKS, FULL_KEPT_CHUNKS = 2000, 5000
 """Chunks that are kept of a sentence, and of a chunk of a whole query, before the maximum of each document."""

@@ -13,12 +13,12 @@ from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.source_retrieval import Corpus
-from pan_scdg.profile import RetrievalSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval import bm25_fts5, bm25_impact, bm25_terrier
 from pan_scdg.retrieval.bm25 import LexicalIndex
 from pan_scdg.retrieval.dense import EncodeTask, Float32s, Kind, build_vectors
+from pan_scdg.settings import RetrievalSettings
 
 FORMAT = 2
 """Raised when the files of an index change their meaning."""

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.profile import CalibrationRange
 from pan_scdg.scdg.aggregation import Aggregate, Floats
 from pan_scdg.scdg.sequences import TokenIds, Tokenizer
+from pan_scdg.settings import CalibrationRange
 
 MARGIN = 0.15
 """Tolerated distance from the range, as a share: the first 150 words of a text differ from the whole by up to 13 %."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.profile import SegmentSettings
 from pan_scdg.scdg.sequences import (
     Passes,
     ScoringInput,
@@ -21,6 +20,7 @@ from pan_scdg.scdg.sequences import (
     find_anchor_id,
 )
 from pan_scdg.scdg.windows import SourceWindows, extract_terms
+from pan_scdg.settings import SegmentSettings
 
 
 class Segment(NamedTuple):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.profile import WindowSettings
 from pan_scdg.scdg.sequences import TokenIds, Tokenizer, encode_text
+from pan_scdg.settings import WindowSettings
 
 _WORD = re.compile(r"\S+")
 _TERM = re.compile(r"\w+")

@@ -16,10 +16,9 @@ from pan_scdg.align.seeds import Comparison
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText
-from pan_scdg.methods.alignment import align_sentences
-from pan_scdg.profile import AlignmentSettings
+from pan_scdg.methods.alignment import AlignmentSettings, align_sentences
 
-PROFILE = AlignmentSettings(model="none")
+compute_score = AlignmentSettings(model="none").compute_score
 VOCABULARY = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier"
 WORDS = VOCABULARY.split()
 
@@ -52,14 +51,14 @@ def score(target: EncodedText, source: EncodedText, alignment: Alignment) -> flo
         "copied": float(alignment.count_copied_words()),
         "words": float(len(target.prepared.forms)),
     }
-    return PROFILE.compute_score(values)
+    return compute_score(values)
 
 
 @pytest.mark.parametrize("least", [0.2, 0.35, 0.5])
 def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
     texts = make_texts(24, seed=3)
     assert sum(not text.prepared.counted.all() for text in texts) > 3
-    selected = select_pairs(iter(texts), iter(texts), PROFILE, least)
+    selected = select_pairs(iter(texts), iter(texts), compute_score, least)
     assert selected == sorted(set(selected))
     left_out = shared = 0
     for i, target in enumerate(texts):
@@ -84,11 +83,11 @@ def test_only_shared_words_raise_the_bound(targets: int, sources: int, seed: int
     has_seed = bool(Comparison(*texts).find_seeds(min_dice=0.0) or Alignment(*texts).runs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "MARGIN", 1e-6)
-        assert bool(select_pairs([target], [source], PROFILE, 0.5)) == has_seed
+        assert bool(select_pairs([target], [source], compute_score, 0.5)) == has_seed
 
 
 def test_without_a_limit_all_pairs_are_selected_and_without_texts_none() -> None:
     texts = make_texts(3, seed=1)
     everything = [(i, j) for i in range(3) for j in range(3)]
-    assert select_pairs(texts, texts, PROFILE, float("-inf")) == everything
-    assert select_pairs(texts, [], PROFILE, 0.1) == select_pairs([], texts, PROFILE, 0.1) == []
+    assert select_pairs(texts, texts, compute_score, float("-inf")) == everything
+    assert select_pairs(texts, [], compute_score, 0.1) == select_pairs([], texts, compute_score, 0.1) == []

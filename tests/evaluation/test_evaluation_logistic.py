@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
-from pan_scdg.profile import LogisticWeights
+from pan_scdg.settings import LogisticWeights
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,8 +10,8 @@ import pytest
 
 from pan_scdg.lm.engine import LENGTH_STEP, PackedEngine
 from pan_scdg.models.load import load_model
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.settings import ModelSettings
 from tests.tolerances import STEPS_OF_A_LAYER, relative_error
 
 torch = pytest.importorskip("torch")

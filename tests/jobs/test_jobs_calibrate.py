@@ -16,10 +16,12 @@ from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.jobs.calibrate import Calibrated, warn_about_separation
 from pan_scdg.methods.char_ngrams import compute_covered_share
 from pan_scdg.methods.containment import measure_overlap
+from pan_scdg.methods.gains import GainSettings
 from pan_scdg.methods.simple import split_tokens
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.pan.inputs import hash_input
-from pan_scdg.profile import Decide, GainSettings, find_profile, load_profile
+from pan_scdg.profile import find_profile, load_profile
+from pan_scdg.settings import Decide
 
 Run = Callable[..., Any]
 Records = Callable[[Path], list[dict[str, Any]]]

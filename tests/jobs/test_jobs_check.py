@@ -18,8 +18,8 @@ import pytest
 from pan_scdg import Scorer, UserError
 from pan_scdg.jobs.check import COHORT_WARNING, ScoredPair, compare_with_cohorts
 from pan_scdg.jobs.material import NO_TEMPLATE
+from pan_scdg.methods.alignment import AlignmentSettings
 from pan_scdg.pan.documents import CONVERTERS
-from pan_scdg.profile import AlignmentSettings
 from pan_scdg.report.records import ReportPair
 from tests.pan.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 from tests.report.samples import Page

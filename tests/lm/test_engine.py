@@ -12,8 +12,9 @@ from pan_scdg.errors import UserError
 from pan_scdg.lm.attention import BACKENDS
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine, make_engine
 from pan_scdg.models.load import LanguageModel, load_model
-from pan_scdg.profile import ModelSettings, load_profile
+from pan_scdg.profile import load_profile
 from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.settings import ModelSettings
 from tests.memory_errors import MEMORY_ERRORS
 from tests.tolerances import check_log_probs
 

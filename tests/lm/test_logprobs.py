@@ -11,7 +11,6 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.lm.logprobs import compute_target_log_probs, gather_log_softmax
 from pan_scdg.models.load import LanguageModel, load_model
-from pan_scdg.profile import ModelSettings, SegmentSettings, WindowSettings
 from pan_scdg.scdg.aggregation import average, average_top_q
 from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
 from pan_scdg.scdg.segments import build_segment_passes
@@ -23,6 +22,7 @@ from pan_scdg.scdg.sequences import (
     build_retrieval_unconditional,
     encode_query,
 )
+from pan_scdg.settings import ModelSettings, SegmentSettings, WindowSettings
 from tests.memory_errors import MEMORY_ERRORS
 from tests.tolerances import log_prob_tolerance
 

@@ -14,8 +14,8 @@ from pan_scdg.lm.engine import make_engine
 from pan_scdg.lm.logprobs import compute_target_log_probs
 from pan_scdg.lm.packing import _scales_by_row, check_config
 from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput, build_pair_passes
+from pan_scdg.settings import ModelSettings
 from tests.tolerances import log_prob_tolerance
 
 transformers = pytest.importorskip("transformers")

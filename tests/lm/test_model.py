@@ -14,8 +14,8 @@ from pan_scdg.lm.engine import ReferenceEngine
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import LanguageModel, load_model
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.settings import ModelSettings
 from tests.tolerances import check_log_probs
 
 FP32 = ModelSettings(name="tiny", dtype="float32", pack_tokens=64)

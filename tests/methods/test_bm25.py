@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.methods import MethodOptions
-from pan_scdg.methods.bm25 import Bm25Method, compute_pair_score, count_statistics
+from pan_scdg.methods.bm25 import Bm25Method, Bm25PairSettings, compute_pair_score, count_statistics
 from pan_scdg.methods.simple import split_tokens
-from pan_scdg.profile import Bm25PairSettings
 from tests.methods.conftest import measure
 
 TEXTS = st.lists(st.sampled_from(["ash", "Birch", "cedar", "elm"]), max_size=12).map(" ".join)

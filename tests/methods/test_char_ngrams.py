@@ -5,8 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.methods import MethodOptions
-from pan_scdg.methods.char_ngrams import CharNgramMethod, compute_covered_share, extract_letters, find_passages
-from pan_scdg.profile import CharNgramSettings
+from pan_scdg.methods.char_ngrams import (
+    CharNgramMethod,
+    CharNgramSettings,
+    compute_covered_share,
+    extract_letters,
+    find_passages,
+)
 from pan_scdg.records import Passage
 from tests.methods.conftest import make_pair
 

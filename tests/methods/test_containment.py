@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 from pan_scdg.methods import MethodOptions
 from pan_scdg.methods.containment import (
     ContainmentMethod,
+    ContainmentSettings,
     GramLogisticMethod,
+    GramLogisticSettings,
     Overlap,
     measure_covered_tokens,
     measure_overlap,
 )
 from pan_scdg.methods.simple import split_tokens
-from pan_scdg.profile import ContainmentSettings, GramLogisticSettings, LogisticWeights
 from pan_scdg.records import Passage
+from pan_scdg.settings import LogisticWeights
 from tests.methods.conftest import make_pair, measure
 
 TOKENS = st.lists(st.sampled_from("abc"), max_size=25)

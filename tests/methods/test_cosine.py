@@ -11,6 +11,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.methods import MethodOptions
 from pan_scdg.methods.cosine import (
     CosineMethod,
+    CosineSettings,
     choose_official_threshold,
     choose_officially,
     compute_cosine,
@@ -18,7 +19,6 @@ from pan_scdg.methods.cosine import (
 )
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder_folder
-from pan_scdg.profile import CosineSettings
 from tests.methods.conftest import measure
 from tests.tolerances import vector_tolerance
 

@@ -20,11 +20,12 @@ from pan_scdg.methods.prompts import (
     SCORES,
     Label,
     PromptMethod,
+    PromptSettings,
     build_messages,
     cut_middle,
     parse_label,
 )
-from pan_scdg.profile import PromptSettings, list_profiles, load_profile
+from pan_scdg.profile import list_profiles, load_profile
 from tests.local_chat import LocalChat, serving
 from tests.methods.conftest import measure
 

@@ -10,8 +10,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from pan_scdg.errors import UserError
 from pan_scdg.methods import MethodOptions
-from pan_scdg.methods.vectors import VectorMethod, read_vector
-from pan_scdg.profile import VectorSettings
+from pan_scdg.methods.vectors import VectorMethod, VectorSettings, read_vector
 from pan_scdg.records import TextPair
 
 PAIR = TextPair("susp/p1", "s1", "", "")

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.options import choose_device
 from pan_scdg.models import devices
 from pan_scdg.models.devices import (
     check_device,
     check_device_exists,
-    choose_device,
     choose_dtype,
     choose_encoder_dtype,
     is_out_of_memory,
     look_for_gpus,
     resolve_device,
 )
-from pan_scdg.profile import ModelSettings, load_profile
+from pan_scdg.profile import load_profile
+from pan_scdg.settings import ModelSettings
 from tests.memory_errors import MEMORY_ERRORS
 
 torch = pytest.importorskip("torch")

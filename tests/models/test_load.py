@@ -20,7 +20,7 @@ from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import check_probes, load_model, load_tokenizer
-from pan_scdg.profile import ModelSettings
+from pan_scdg.settings import ModelSettings
 from tests.stand_ins import FEW_TOKENS, POOLING, write_checkpoint
 from tests.stand_ins.tokenizer_files import WRITERS
 

@@ -12,7 +12,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.profile import DenseSettings
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval import dense
@@ -20,6 +19,7 @@ from pan_scdg.retrieval.dense import DOCUMENTS, VECTORS, DenseSearch, EncodeTask
 from pan_scdg.retrieval.dense import rank_documents as rank
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
+from pan_scdg.settings import DenseSettings
 
 fuzzy = settings(max_examples=60, deadline=None)
 devices = pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])

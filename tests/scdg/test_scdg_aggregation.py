@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
 
-from pan_scdg.profile import DenseSettings, GainSettings, RetrievalSettings
+from pan_scdg.methods.gains import GainSettings
 from pan_scdg.scdg import aggregation as module
 from pan_scdg.scdg.aggregation import (
     AGGREGATIONS,
@@ -25,6 +25,7 @@ from pan_scdg.scdg.aggregation import (
     find_window_median,
     list_stored,
 )
+from pan_scdg.settings import DenseSettings, RetrievalSettings
 
 SIGNED = np.array([0.5, -4.0, 3.0, 0.0, 1.0, -0.5, 2.0, -1.0, 0.25, 0.75])
 WANTED = [Aggregate("top", 10), Aggregate("top", 50), *(Aggregate("window", w) for w in (1, 3, 99))]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.profile import CalibrationRange
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import (
     MARGIN,
@@ -19,6 +18,7 @@ from pan_scdg.scdg.calibration_range import (
     measure_common_words,
     thin_scores,
 )
+from pan_scdg.settings import CalibrationRange
 
 KNOWN = CalibrationRange(tokens=(200, 900), nats_per_byte=(1.0, 2.0), common_words=0.6)
 INSIDE = TargetFacts(500, 1.5, 0.7)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.profile import SegmentSettings, WindowSettings
 from pan_scdg.scdg.segments import build_segment_passes, cut_segments
+from pan_scdg.settings import SegmentSettings, WindowSettings
 
 TARGET = "One. Two two. Three!  Four four four four. Five"
 SPANS = [(0, 4), (5, 13), (14, 20), (22, 42), (43, 47)]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.profile import WindowSettings
 from pan_scdg.scdg.windows import SourceWindows, extract_terms, split_windows
+from pan_scdg.settings import WindowSettings
 
 
 def words_as_ids(text: str) -> list[int]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tomlkit
 
-from pan_scdg.models.find import CATALOGUE, list_needed_models
+from pan_scdg.models.find import CATALOGUE
 from pan_scdg.profile import find_profile, load_profile
 from tests.hub_cache import add_snapshot, name_main
 from tests.stand_ins.tokenizer_files import WRITERS
@@ -105,7 +105,7 @@ def write_profile(name: str, path: Path, **tables: Config) -> Path:
 
 def list_repositories(profile: str) -> dict[str, str]:
     """Return the models that a bundled profile needs: the name of each and its repository."""
-    names = list_needed_models(load_profile(profile))
+    names = load_profile(profile).list_models()
     return {name: CATALOGUE[name].repository for name in names if name in CATALOGUE}
 
 
