@@ -7,7 +7,6 @@ something else, shows here first.
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
@@ -25,6 +24,7 @@ from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions
+from pan_scdg.models.checkpoint import make_library_config, read_config
 from pan_scdg.models.devices import check_device, choose_encoder_dtype, describe_device, find_driver
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import FoundModel
@@ -70,6 +70,8 @@ class Sizes(NamedTuple):
     """Fields of the language model's config that are replaced."""
 
 
+MAX_KEPT = 0.9
+"""Of the positions of a model; targets follow."""
 ENCODERS = ("encoder", "embedding_model", "passage_encoder", "sentence_encoder")
 """Names of encoders in a job, those that compute most first."""
 SMALL = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 16, "vocab_size": 512}
@@ -163,12 +165,17 @@ class Preflight:
 
     @cached_property
     def _random_model(self) -> LanguageModel:
-        return draw_model(self._model)
+        return draw_model(self._model, self._model.settings.dtype)
+
+    @cached_property
+    def _sizes(self) -> Sizes:
+        """Return the sizes of the device, no longer than the profile's model reads."""
+        sizes, positions = SIZES[self._device], self._model.positions or math.inf
+        return sizes._replace(kept=int(min(sizes.kept, positions * MAX_KEPT)), plain=int(min(sizes.plain, positions)))
 
     @cached_property
     def _items(self) -> list[ScoringInput]:
-        vocabulary, sizes = self._random_model.model.config.vocab_size, SIZES[self._device]
-        return make_inputs(vocabulary, sizes.kept, sizes.plain)
+        return make_inputs(self._random_model.model.config.vocab_size, self._sizes.kept, self._sizes.plain)
 
     def _check_precision(self) -> tuple[str, None]:
         import torch
@@ -181,7 +188,8 @@ class Preflight:
         from transformers import AttentionInterface
 
         AttentionInterface.register(WRITTEN_OUT, attend_written_out)
-        model = deepcopy(self._random_model.model).float()
+        model = draw_model(self._model, "float32").model
+        model.load_state_dict(self._random_model.model.state_dict())
         model.config._attn_implementation = WRITTEN_OUT
         expected = ReferenceEngine(replace(self._random_model, model=model)).compute_log_probs(self._items)
         config = model.config
@@ -203,9 +211,8 @@ class Preflight:
 
     def _compare(self, attention: str, expected: Sequence[LogProbs]) -> tuple[str, None]:
         """Compare the packed engine, which keeps the context of the first inputs, with written-out attention."""
-        engine = PackedEngine(self._random_model, attention, SIZES[self._device].kept + self._items[0].length // 16)
-        log_probs, literal = np.concatenate(engine.compute_log_probs(self._items)), np.concatenate(expected)
-        difference = float(np.abs(log_probs - literal).mean() / literal.std())
+        engine = PackedEngine(self._random_model, attention, self._sizes.kept + self._items[0].length // 16)
+        difference = measure_difference(engine.compute_log_probs(self._items), expected)
         limit = MAX_DIFFERENCES[self._model.settings.dtype]
         if not difference <= limit:
             what = f"differs by {difference:.3f} of the deviation, more than {limit}"
@@ -213,7 +220,7 @@ class Preflight:
         return f"differs by {difference:.2g} of the deviation", None
 
     def _measure_scorer(self) -> tuple[str, float]:
-        model, sizes = self._model, SIZES[self._device]
+        model, sizes = self._model, self._sizes
         vars(self).pop("_random_model", None)
         items = make_inputs(len(model.tokenizer), sizes.plain // 4, sizes.plain // 8)  # type: ignore[arg-type]
         speed = measure_speed(lambda: model.compute_log_probs(items), lambda: model.tokens, sizes.seconds)
@@ -269,12 +276,12 @@ def check_memory(models: dict[str, FoundModel], device: str) -> tuple[str, None]
     return text, None
 
 
-def draw_model(model: ScoringModel) -> LanguageModel:
-    """Return a random model of two layers with the config of a checkpoint, on a CPU with a small width."""
+def draw_model(model: ScoringModel, dtype: str) -> LanguageModel:
+    """Return a random model of two layers with a checkpoint's config and the profile's positions; narrow on a CPU."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    config: Any = AutoConfig.from_pretrained(str(model.folder), local_files_only=True).get_text_config()
+    config = make_library_config(read_config(model.folder), model.settings).get_text_config()
     for field, value in {**SIZES[model.device].config, "num_hidden_layers": 2}.items():
         if hasattr(config, field):
             setattr(config, field, value)
@@ -282,9 +289,7 @@ def draw_model(model: ScoringModel) -> LanguageModel:
         config.layer_types = config.layer_types[:2]
     torch.manual_seed(0)
     with torch.device(model.device):
-        drawn = AutoModelForCausalLM.from_config(
-            config, dtype=getattr(torch, model.settings.dtype), attn_implementation="sdpa"
-        )
+        drawn = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype), attn_implementation="sdpa")
     frozen = drawn.eval().requires_grad_(False)
     return LanguageModel(model.tokenizer, frozen, model.device, f"a random {config.model_type}", "")
 
@@ -296,6 +301,12 @@ def make_inputs(vocabulary: int, kept: int, plain: int) -> list[ScoringInput]:
     items = [ScoringInput(context, rng.integers(vocabulary, size=target)) for _ in range(3)]
     alone = rng.integers(vocabulary, size=max(plain, target + 1))
     return [*items, ScoringInput(alone[:-target], alone[-target:])]
+
+
+def measure_difference(values: Sequence[LogProbs], expected: Sequence[LogProbs]) -> float:
+    """Return the mean difference of log-probabilities as a share of their standard deviation."""
+    literal = np.concatenate(expected)
+    return float(np.abs(np.concatenate(values) - literal).mean() / literal.std())
 
 
 def attend_written_out(

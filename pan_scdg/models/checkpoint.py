@@ -188,6 +188,8 @@ def make_library_config(config: ModelConfig, settings: "ModelSettings") -> Any:
     positions = count_positions(config, settings)
     folder = str(config.path.parent)
     loaded = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if settings.positions == PUBLISHED:
+        return loaded
     text: Any = loaded.get_text_config()
     newer = int(transformers.__version__.partition(".")[0]) >= 5
     if not hasattr(text, "rope_parameters" if newer else "rope_theta"):

@@ -1,36 +1,25 @@
-"""Calls of the engine and the encoder at the exact shapes of the paper's models, with tensors that have no numbers.
+"""Calls of the engine and the encoder at the exact shapes of the paper's models, with tensors that have no numbers."""
 
-A fake tensor knows its shape, type and device, so that an operation with tensors on two devices fails as on a GPU, and
-the memory that is alive can be counted, on a machine without a GPU and in seconds.
-"""
-
-import json
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pan_scdg.lm import engine
 from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.models.load import LanguageModel
 from pan_scdg.scdg.sequences import ScoringInput
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-from torch._subclasses import FakeTensor, FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-STAND_INS = Path(__file__).parents[1] / "stand_ins"
+from tests.gpu_shapes.fake_gpu import LAYERS, make_fake_model, on_fake_gpu  # noqa: E402
+
 GIB = 1 << 30
 PEAKS = {12_700: 1.3, 32_000: 3.3, 40_000: 4.0, 66_000: 6.6, 131_000: 13.1}
 """GiB that a plain row of so many tokens takes beside the weights of Qwen3-8B."""
-LAYERS = 4
-"""Instead of 36: layers are alike, and only kept keys and values grow with the number."""
 PREFIX = 27_000
 KEPT_PEAK = 6.9 - (36 - LAYERS) * PREFIX * 4096 / GIB
 """GiB with a kept prefix and three queries: 6.9 with all layers, each of which keeps 4,096 bytes a token."""
@@ -68,33 +57,12 @@ def attend_without_mask(
     return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True, False, scale=more["scale"])[0]
 
 
-@contextmanager
-def on_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give torch an H100 on which nothing is computed."""
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
-    monkeypatch.setattr(FakeTensor, "numpy", lambda self: np.zeros(tuple(self.shape), np.float32))
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attend_without_mask)
-    # both read numbers; tests/lm tries them on a CPU
-    monkeypatch.setattr(transformers.masking_utils, "_ignore_causal_mask_sdpa", lambda *_, **__: True)
-    monkeypatch.setattr(engine, "reads_square", lambda *_: True)
-    with FakeTensorMode(), torch.device("cuda"):
+@pytest.fixture(autouse=True)
+def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Without a mask in the attention of the language model, as it has its own kernel."""
+    with on_fake_gpu(monkeypatch):
+        monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attend_without_mask)
         yield
-
-
-def make_fake_model(name: str) -> Any:
-    """Return some layers in the shape of the published config, in bfloat16 and without numbers."""
-    fields = json.loads((STAND_INS / f"{name}.json").read_text(encoding="utf-8"))
-    fields = fields.get("text_config") or fields
-    if (
-        fields["model_type"] == "ministral3" and transformers.__version__ < "5"
-    ):  # has the same weights under another name
-        fields = {**fields, "model_type": "mistral", "rope_parameters": None, "sliding_window": None}
-    config = transformers.AutoConfig.for_model(**fields)
-    config.num_hidden_layers, config.max_position_embeddings = LAYERS, 1 << 18
-    if getattr(config, "layer_types", None):
-        config.layer_types = config.layer_types[:LAYERS]
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation="sdpa")
-    return model.eval().requires_grad_(False)
 
 
 def make_engine(name: str, attention: str) -> PackedEngine:
@@ -113,14 +81,11 @@ def measure_peak(packed: PackedEngine, items: list[ScoringInput]) -> float:
     return peak.bytes / GIB
 
 
-def test_qwen3_8b_takes_the_memory_that_was_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    with on_fake_gpu(monkeypatch):
-        packed = make_engine("Qwen3-8B-Base", "varlen")
-        for tokens, expected in PEAKS.items():
-            assert (
-                0.9 * expected < measure_peak(packed, [make_item(tokens // 2, tokens - tokens // 2)]) < 1.1 * expected
-            )
-        assert measure_peak(packed, [make_item(PREFIX, 5_000)] * 3) == pytest.approx(KEPT_PEAK, rel=0.1)
+def test_qwen3_8b_takes_the_memory_that_was_planned_for() -> None:
+    packed = make_engine("Qwen3-8B-Base", "varlen")
+    for tokens, expected in PEAKS.items():
+        assert 0.9 * expected < measure_peak(packed, [make_item(tokens // 2, tokens - tokens // 2)]) < 1.1 * expected
+    assert measure_peak(packed, [make_item(PREFIX, 5_000)] * 3) == pytest.approx(KEPT_PEAK, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -132,22 +97,20 @@ def test_qwen3_8b_takes_the_memory_that_was_planned_for(monkeypatch: pytest.Monk
         ("Ministral-3-8B-Base-2512", "varlen"),
     ],
 )
-def test_every_kind_of_row_runs_on_one_device(name: str, attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_row_runs_on_one_device(name: str, attention: str) -> None:
     """Plain rows, packed rows, prefixes in a row and kept ones; no layer has a mask of its own."""
-    with on_fake_gpu(monkeypatch):
-        packed = make_engine(name, attention)
-        assert measure_peak(packed, [make_item(20_000, 20_000)]) < 1.1 * WIDER * PEAKS[40_000]
-        short = [make_item(tokens, 200) for tokens in (700, 800, 900)]
-        assert measure_peak(packed, [*short, *[make_item(2_000, 300)] * 3]) < PEAKS[12_700]
-        assert measure_peak(packed, [make_item(PREFIX, 5_000)] * 3) < 1.1 * WIDER * KEPT_PEAK
+    packed = make_engine(name, attention)
+    assert measure_peak(packed, [make_item(20_000, 20_000)]) < 1.1 * WIDER * PEAKS[40_000]
+    short = [make_item(tokens, 200) for tokens in (700, 800, 900)]
+    assert measure_peak(packed, [*short, *[make_item(2_000, 300)] * 3]) < PEAKS[12_700]
+    assert measure_peak(packed, [make_item(PREFIX, 5_000)] * 3) < 1.1 * WIDER * KEPT_PEAK
 
 
-def test_a_batch_of_the_encoder_runs_on_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_of_the_encoder_runs_on_one_device() -> None:
     """Linq-Embed-Mistral with 32 documents of 1,600 tokens."""
-    with on_fake_gpu(monkeypatch):
-        model = make_fake_model("Linq-Embed-Mistral").get_decoder()
-        ids = torch.zeros(32, 1_600, dtype=torch.int64)
-        with Peak() as peak, torch.inference_mode():
-            hidden = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).last_hidden_state
-        assert hidden.shape == (32, 1_600, 4_096)
-        assert peak.bytes < 8 * GIB
+    model = make_fake_model("Linq-Embed-Mistral").get_decoder()
+    ids = torch.zeros(32, 1_600, dtype=torch.int64, device="cuda")
+    with Peak() as peak, torch.inference_mode():
+        hidden = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).last_hidden_state
+    assert hidden.shape == (32, 1_600, 4_096)
+    assert peak.bytes < 8 * GIB

