@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from pan_scdg.errors import UserError
@@ -20,15 +21,25 @@ OnError = Literal["stop", "negative"]
 """Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
 
 
+class Sample(NamedTuple):
+    """A number of pairs or queries to draw, and the seed."""
+
+    size: int
+    seed: int
+
+
 class Partial(NamedTuple):
-    """The part of the input that a result covers, which --limit selected."""
+    """The part of the input that a result covers, which --limit or a sample selected."""
 
     done: int
     total: int
     what: Literal["pairs", "queries"]
+    sample: Sample | None = None
 
     def __str__(self) -> str:
         """Return the part in words."""
+        if self.sample is not None:
+            return f"partial: {self.done} of {self.total} {self.what}, drawn with the seed {self.sample.seed}"
         return f"partial: the first {self.done} of {self.total} {self.what}, the rest was left out by --limit"
 
 
@@ -46,6 +57,8 @@ class RunOptions:
     vectors: Path | None = None
     engine: EngineName = "packed"
     limit: int | None = None
+    sample: Sample | None = None
+    """Part of the first ``limit`` pairs or queries to process; None: all of them."""
     overwrite: bool = False
     strict: bool = False
     on_error: OnError = "stop"
@@ -98,13 +111,15 @@ def choose_device(profile: Profile, device: str) -> str:
     return chosen
 
 
-def take_first(
-    items: tuple[Item, ...], limit: int | None, what: Literal["pairs", "queries"]
+def choose_items(
+    items: tuple[Item, ...], options: RunOptions, what: Literal["pairs", "queries"]
 ) -> tuple[tuple[Item, ...], Partial | None]:
-    """Return the first items of an input, and the part they are; None if they are all items."""
-    if limit is None or limit >= len(items):
-        return items, None
-    return items[:limit], Partial(limit, len(items), what)
+    """Return the items of an input to process, in order, and the part they are; None if they are all items."""
+    chosen, sample = items[: options.limit], options.sample
+    if sample is not None and sample.size < len(chosen):
+        drawn = sorted(Random(sample.seed).sample(range(len(chosen)), sample.size))
+        return tuple(chosen[number] for number in drawn), Partial(sample.size, len(items), what, sample)
+    return chosen, Partial(len(chosen), len(items), what) if len(chosen) < len(items) else None
 
 
 def describe_job(
@@ -122,5 +137,6 @@ def describe_job(
         "scores_only": options.scores_only,
         "report": options.report,
         "limit": options.limit,
+        "sample": options.sample,
         **more,
     }

@@ -17,7 +17,7 @@ from pan_scdg.errors import InputError, UserError, UserErrors
 from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.jobs.decisions import Decision, DecisionRule, name_pair, require_threshold
 from pan_scdg.jobs.metadata import write_metadata
-from pan_scdg.jobs.options import OnError, RunOptions, describe_job, take_first
+from pan_scdg.jobs.options import OnError, RunOptions, choose_items, describe_job
 from pan_scdg.jobs.result import SCORES, ScoreFile, WorkFolder, open_result
 from pan_scdg.jobs.worker import FoundPassages, PairWorker, PassageTask
 from pan_scdg.logs import say
@@ -69,7 +69,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         require_threshold(profile)
     notices = Notices(options.strict)
     corpus = read_pairs(options.input, notices, may_lack_files=options.on_error == "negative")
-    pairs, partial = take_first(corpus.pairs, options.limit, "pairs")
+    pairs, partial = choose_items(corpus.pairs, options, "pairs")
     names = read_names(options.input)
     explains = options.report and profile.gains is not None
     statistics = count_sources(profile, corpus.pairs)
@@ -89,6 +89,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
             return [*warnings, f"already complete: {options.output}"]
         models = worker.list_models()
         about = {"partial": partial and str(partial), "model_names": {name: one.name for name, one in models.items()}}
+        about["model_revisions"] = {name: one.revision for name, one in models.items() if one.revision is not None}
         say([describe_models(models.values())] if models else [])
         checked = check_pairs(pairs, worker.method, notices, options.on_error)
         with open_workers(worker, options.devices) as workers:

@@ -9,10 +9,12 @@ import errno
 import fcntl
 import json
 import os
+import platform
 import shutil
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,8 @@ PAIR_KEY = ("suspicious", "source")
 CANDIDATE_KEY = ("query", "document")
 LARGE_FIELDS = ("gains", "offsets", "cosines")
 """Fields of a line of scores that are read from the file when they are needed."""
+PACKAGES = ("numpy", "tokenizers", "torch", "transformers", "sentence-transformers")
+"""Packages whose versions a result records; ``ir-metadata.yml`` lists all."""
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Errors after which a run continues, with the half of an index that it has built."""
 DIFFERENT_JOB = ("task", "input", "profile", "models", "versions")
@@ -147,6 +151,7 @@ class WorkFolder:
             **self.job,
             "commit": self._commit,
             "machine": describe_machine(self.job["device"]),
+            "packages": list_packages(),
         }
         described |= {name: value for name, value in about.items() if value}
         described["files"] = {name: hash_file(self.staged / name) for name in files}
@@ -263,6 +268,15 @@ def write_atomically(path: Path, text: str) -> None:
     part = path.with_name(f".{path.name}.part")
     part.write_text(text, encoding="utf-8", newline="\n")
     os.replace(part, path)
+
+
+def list_packages() -> dict[str, str]:
+    """Return the versions of the installed packages that scores depend on, and of Python."""
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
 def _record_commit(path: Path) -> str:

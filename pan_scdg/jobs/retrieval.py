@@ -18,7 +18,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.cluster import Devices, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
 from pan_scdg.jobs.metadata import write_metadata
-from pan_scdg.jobs.options import RunOptions, describe_job, take_first
+from pan_scdg.jobs.options import RunOptions, choose_items, describe_job
 from pan_scdg.jobs.rerank import (
     SCORE_DECIMALS,
     CandidateScorer,
@@ -169,7 +169,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         what = "--keep-gains needs a profile that scores sources"
         raise UserError(what, f"choose such a profile instead of {profile.name}, or leave it out")
     all_queries = read_queries(options.input, notices)
-    queries, partial = take_first(tuple(all_queries), options.limit, "queries")
+    queries, partial = choose_items(tuple(all_queries), options, "queries")
     searches = options.candidates is None
     worker = RetrievalWorker(profile, options.device, options.model, options.engine, searches)
     targets = {}
@@ -200,7 +200,11 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
         models = worker.models
-        about = {"partial": partial and str(partial), "model_names": {name: one.name for name, one in models.items()}}
+        about: dict[str, Any] = {
+            "partial": partial and str(partial),
+            "model_names": {name: one.name for name, one in models.items()},
+        }
+        about["model_revisions"] = {name: one.revision for name, one in models.items() if one.revision is not None}
         say([describe_models(models.values())] if models else [])
         with open_workers(worker, options.devices) as opened:
             if stages is None:
@@ -216,6 +220,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         if (ranks := count_scored_ranks(stages, settings, work.scores)) is not None:
             about["deadline"] = f"the first {ranks} candidates of each query were scored within {options.deadline:g} h"
             warnings.append(f"warning: {about['deadline']}; the others follow in coarse order")
+            about["scored_ranks"] = ranks
             settings = settings.model_copy(update={"scored": ranks})
         files = write_results(work, corpus, queries, stages, worker, settings, options.keep_gains)
         if options.report:
