@@ -6,17 +6,24 @@ characters of the file.
 
 import unicodedata
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
 Integers = npt.NDArray[np.int64]
+MAX_MARKS = 30
+"""Combining marks of a letter that count, as in Unicode's stream-safe format; no language has more.
+
+`unicodedata.normalize` takes the square of their number, and no signal ends it.
+"""
+SURPLUS_MARKS = f"more than {MAX_MARKS} combining marks in a row, which no language has: the others do not count"
 MAPPED_TEXTS = 4
 """Texts whose places are kept: a text has many passages."""
 _CLUSTER = regex.compile(r"[\x00-\x7f]+(?![^\x00-\x7f])|\X")
 """ASCII that no accent follows, or a letter with its accents: neither is composed with what stands around it."""
+_LONG_RUN = regex.compile(rf"(\P{{ccc=0}}{{{MAX_MARKS}}})\P{{ccc=0}}+")
 
 
 class Composed(NamedTuple):
@@ -27,15 +34,30 @@ class Composed(NamedTuple):
     """The text as it was if that is in another form."""
 
 
+def has_surplus_marks(text: str) -> bool:
+    """Return True if more than `MAX_MARKS` combining marks follow each other."""
+    return not text.isascii() and _LONG_RUN.search(text) is not None
+
+
+def drop_surplus_marks(text: str) -> str:
+    """Return a text without the combining marks that follow `MAX_MARKS` others."""
+    return text if text.isascii() else _LONG_RUN.sub(r"\1", text)
+
+
+def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
+    """Return a text in a Unicode form, without surplus marks, in time that grows as the text."""
+    return unicodedata.normalize(form, drop_surplus_marks(text))
+
+
 def compose(text: str) -> Composed:
-    """Return a text in the form NFC."""
-    composed = unicodedata.normalize("NFC", text)
+    """Return a text in the form NFC, without surplus marks."""
+    composed = normalize("NFC", text)
     return Composed(composed, None if composed == text else text)
 
 
 def list_forms(name: str) -> list[str]:
     """Return a name as it is and in the forms in which systems store names of files."""
-    return list(dict.fromkeys([name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))]))
+    return list(dict.fromkeys([name, normalize("NFC", name), normalize("NFD", name)]))
 
 
 def restore_spans(original: str | None, spans: npt.ArrayLike) -> Integers:
@@ -61,7 +83,7 @@ def _map_characters(original: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[n
     """Return where each character of the text in NFC begins in the original, and where each one before it ends."""
     begins, ends, at = list[int](), [0], 0
     for cluster in _CLUSTER.findall(original):
-        end, composed = at + len(cluster), unicodedata.normalize("NFC", cluster)
+        end, composed = at + len(cluster), normalize("NFC", cluster)
         if composed == cluster:
             begins += range(at, end)
             ends += range(at + 1, end + 1)

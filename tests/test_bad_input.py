@@ -3,9 +3,11 @@
 What is merely odd finishes with one counted warning, and with ``--strict`` it is bad input too.
 """
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import re
 import zipfile
 from collections.abc import Callable, Mapping
@@ -185,6 +187,20 @@ def _first_stage(second: str, says: str) -> Bad:
     return Bad(files, f"^.*/first.txt{says}", f"{RERANK} --candidates {{input}}/../first.txt")
 
 
+PAGE = b"\n<!DOCTYPE HTML>\n<html><title>Sign in</title>" + b"<p>Name and password</p>" * 9
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2\nsize 12345\n"
+_PACK = "Unpack it, or pack it with gzip instead"
+FOREIGN = {
+    "a zstd file": (b"\x28\xb5\x2f\xfd\x04\x00\x59\x00\x00{}\n", _PACK),
+    "a bzip2 file": (bz2.compress(RETRIEVAL["corpus.jsonl"].encode()), _PACK),
+    "an xz file": (lzma.compress(RETRIEVAL["corpus.jsonl"].encode()), _PACK),
+    "a ZIP archive": (archive_of("corpus.jsonl"), _PACK),
+    "a gzip file": (gzip.compress(gzip.compress(RETRIEVAL["corpus.jsonl"].encode())), _PACK),
+    "a PDF": (PDF, "Put the right file there"),
+    "a web page": (PAGE, "Fetch the file again, signed in"),
+    "a pointer of Git LFS, not the file itself": (POINTER, "Run `git lfs pull` in its repository, or fetch"),
+}
+
 BAD = {
     # folders and pairs
     "a folder of essays": Bad(
@@ -240,6 +256,10 @@ BAD = {
     ),
     "a PDF": Bad(PAIRS | {"susp/s2.txt": PDF}, "/susp/s2.txt: this is a PDF, not a text file. Export it as plain text"),
     "a Word document": Bad(PAIRS | {"susp/s2.txt": archive_of("[Content_Types].xml", "word/document.xml")}, DOCX),
+    "a pointer of Git LFS": Bad(PAIRS | {"src/r3.txt": POINTER}, "/src/r3.txt: this is a pointer of Git LFS.* Run"),
+    "pairs that are a ZIP archive": Bad(
+        PAIRS | {"pairs": archive_of("pairs")}, "/pairs: this is a ZIP archive. Unpack"
+    ),
     "UTF-16": Bad(
         PAIRS | {"susp/s2.txt": TEXT.encode("utf-16")},
         "/susp/s2.txt:1: not UTF-8: it seems to be UTF-16. Convert the file to UTF-8",
@@ -258,6 +278,20 @@ BAD = {
         "/corpus.jsonl:5: the document 'd/2' has a different text in line 2. Keep one",
     ),
     "one query twice": Bad(queries(QUERIES[0], QUERIES[0]), "/queries.jsonl:2: the query 'q1' occurs twice. "),
+    "a query id that begins as a comment": Bad(
+        queries(QUERIES[0], QUERIES[1] | {"qid": "#1"}),
+        "/queries.jsonl:2: the query id '#1' begins with .* Rename",
+    ),
+    "a query id that begins with a byte-order mark": Bad(
+        queries(QUERIES[0] | {"qid": "\ufeffq"}), r"/queries.jsonl:1: the query id '\\ufeffq' begins with .* Rename"
+    ),
+    **{
+        f"a corpus that is {kind}": Bad(
+            RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": content},
+            f"/corpus.jsonl.gz: this is {kind}. {remedy}",
+        )
+        for kind, (content, remedy) in FOREIGN.items()
+    },
     "a document id with control characters": Bad(
         corpus(DOCUMENTS[0] | {"doc_id": ESCAPE}), r"/corpus.jsonl:1: a control character in the id '\\x1b"
     ),
@@ -279,6 +313,7 @@ BAD = {
     "malformed XML": Bad(
         truth('<document reference="s2.txt">\n<feature\n'), "/truth/s2-r2.xml:3: not well-", "evaluate"
     ),
+    "truth that is a web page": Bad(truth(PAGE.decode()), "/truth/s2-r2.xml: this is a web page. Fetch", "evaluate"),
     "a DOCTYPE": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: contains a DOCTYPE, which is refused. Remove", "evaluate"),
     "an offset that is none": Bad(
         truth(TRUTH["truth/s1-r1.xml"].replace("1.txt", "2.txt").replace('"9"', '"1e9"', 1)),
@@ -307,6 +342,9 @@ BAD = {
     ),
     "a run scored by no number": _ranked("q2 Q0 d/2 1 nan x\n", ":2: the score 'nan' is not finite. Correct the line"),
     "a document ranked twice": _ranked("q1 Q0 d/1 2 999 x\n", ":2: 'd/1' occurs twice for query 'q1'. Keep one line"),
+    "a line of a run or a comment": _ranked("#2 Q0 d/2 1 9 x\n", ":2: begins with #: some evaluators .*. Rename"),
+    "an id with a space in a run": _ranked("q2 Q0 d 2 1 9.5 x\n", ":2: expected 6 columns, found 7. Write .* without"),
+    "a score with an underscore": _ranked("q2 Q0 d/2 1 1_0 x\n", ":2: rank '1' or score '1_0' is not a number. "),
     "an empty run": Bad(
         RETRIEVAL | {"qrels.txt": QRELS}, "^{output}/run.txt: the run is empty. ", "evaluate", output={"run.txt": ""}
     ),
@@ -317,6 +355,8 @@ BAD = {
         output={"run.txt.gz": gzip.compress(RUN.encode())[:-9]},
     ),
     "a grade beyond all numbers": _judged("q2 0 d/2 1e999", ":2: the grade '1e999' is not a whole number. Correct"),
+    "a grade in foreign digits": _judged("q2 0 d/2 \u0661", ":2: the grade '\u0661' is not a whole number. Correct"),
+    "a judgement or a comment": _judged("#2 0 d/2 1", ":2: begins with #: some evaluators skip .*. Rename the query"),
     "a document judged twice": _judged("q1 0 d/1 0", ":2: 'd/1' is judged twice for query 'q1'. Keep one line"),
     # score and prepare
     "a file to score that is none": _score(TEXT, None, "/b.txt: the file does not exist. Give two text files"),
@@ -603,6 +643,10 @@ ODD = {
         corpus(*DOCUMENTS, DOCUMENTS[0], DOCUMENTS[3], {"doc_id": "none", "default_text": " "}),
         "duplicate corpus document, skipped: 2 times, first at .*/corpus.jsonl:5\n"
         "warning: empty corpus document: 1 time, first at .*/corpus.jsonl:7",
+    ),
+    "marks that no language has": Odd(
+        corpus(*DOCUMENTS, {"doc_id": "zalgo", "default_text": "a" + "\u0301\u0323" * 2000}),
+        "more than 30 combining marks in a row, .*: 1 time, first at .*/corpus.jsonl:5",
     ),
     "fewer than 3 queries": Odd(
         queries(*QUERIES[:2]), "fewer than 3 queries: TIRA's check will refuse this output: 1 time, .*/queries.jsonl"

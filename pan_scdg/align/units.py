@@ -13,6 +13,7 @@ import numpy.typing as npt
 import regex
 
 from pan_scdg.align.parts import Kind, Part, find_parts, mark_counted
+from pan_scdg.normal_form import normalize
 from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
 from pan_scdg.sentences import find_sentence_spans
 
@@ -164,7 +165,7 @@ def count_words(text: str) -> int:
 @lru_cache(1 << 16)
 def normalise_word(word: str) -> str:
     """Return the form of a word that is compared: see the module."""
-    folded = unicodedata.normalize("NFKC", _NOT_LETTERS.sub("", _UNSEEN_IN_WORD.sub("", word))).casefold()
+    folded = normalize("NFKC", _NOT_LETTERS.sub("", _UNSEEN_IN_WORD.sub("", word))).casefold()
     return folded if folded.isascii() else _VOWEL_POINTS.sub("", _show_latin(folded).casefold())
 
 
@@ -184,7 +185,7 @@ def show_as_read(text: str) -> str:
 
 @lru_cache(1 << 16)
 def _normalise(letters: str) -> str:
-    return letters if letters.isascii() else unicodedata.normalize("NFKC", letters)
+    return letters if letters.isascii() else normalize("NFKC", letters)
 
 
 def _show_latin(text: str) -> str:

@@ -23,7 +23,7 @@ from pan_scdg.jobs.worker import FoundPassages, PairWorker, PassageTask
 from pan_scdg.logs import say
 from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, Score
 from pan_scdg.models.find import describe_models
-from pan_scdg.normal_form import compose
+from pan_scdg.normal_form import SURPLUS_MARKS, compose, has_surplus_marks
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_decision, format_detection
 from pan_scdg.pan.inputs import hash_input
@@ -146,6 +146,9 @@ def check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices,
             else:
                 if not texts.source.strip():
                     notices.add("empty source document", str(pair.source.path))
+                for file, text in zip(pair[:2], texts.originals):
+                    if has_surplus_marks(text):
+                        notices.add(SURPLUS_MARKS, str(file.path))
             progress.update()
     _stop_on_errors(checked, on_error)
     for error in checked.errors.values():

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from pan_scdg.errors import UserError, get_first_line, need_packages
+from pan_scdg.normal_form import SURPLUS_MARKS, drop_surplus_marks
 from pan_scdg.pan.docx import convert_docx
+from pan_scdg.pan.file_types import DOCX, ODT, OLE, PDF, recognise_format
 from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.odt import convert_odt
 from pan_scdg.pan.pdf import PASSWORD, convert_pdf
-from pan_scdg.pan.untrusted import DOCX, ODT, OLE, PDF, open_regular, read_any_encoding, recognise_format
+from pan_scdg.pan.untrusted import open_regular, read_any_encoding
 
 MARKDOWN = ".md"
 PLAIN = (".txt", MARKDOWN)
@@ -64,6 +66,14 @@ def read_any_document(path: Path) -> ReadDocument:
     Raises:
         UserError: not readable, damaged, too large, protected, without text, or its converter is not installed.
     """
+    document = _read_format(path)
+    text = drop_surplus_marks(document.text)
+    if text == document.text:
+        return document
+    return document._replace(text=text, extracted=True, warnings=(*document.warnings, SURPLUS_MARKS))
+
+
+def _read_format(path: Path) -> ReadDocument:
     kind = path.suffix.lower()
     if kind in CONVERTERS:
         return _convert(path, kind)

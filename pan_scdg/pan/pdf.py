@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
+from pan_scdg.normal_form import normalize
 from pan_scdg.pan.html_text import HIDDEN, NOT_READ
 from pan_scdg.pan.pdf_lines import has_letters_apart
 
@@ -109,9 +110,7 @@ def is_garbled(page: str) -> bool:
         return True
     # other scripts, and pages of formulas, have few Latin words
     letters = "".join(
-        _LATIN_WORD.findall(
-            "".join(c for c in unicodedata.normalize("NFD", page) if not unicodedata.combining(c)).lower()
-        )
+        _LATIN_WORD.findall("".join(c for c in normalize("NFD", page) if not unicodedata.combining(c)).lower())
     )
     frequent = sum(letter in FREQUENT_LETTERS for letter in letters)
     is_latin = len(letters) >= max(MIN_LETTERS, sum(map(str.isalpha, page)) / 2)

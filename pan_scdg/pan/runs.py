@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from pan_scdg.errors import UserError
-from pan_scdg.pan.untrusted import is_file, stream_columns
+from pan_scdg.pan.untrusted import COMMENT, is_file, parse_number, stream_columns
 
 RUN_NAMES = ("run.txt", "run.txt.gz")
 MAX_DEPTH = 1000
@@ -23,14 +23,15 @@ def format_run(query_id: str, doc_ids: Sequence[str], tag: str) -> Iterator[str]
     order of ties and some use the order of the lines (formats B3).
 
     Raises:
-        ValueError: a document twice, or an id or tag that is empty or holds white space.
+        ValueError: a document twice, an id or tag that is empty or has white space, or a query id that begins as a
+            comment.
     """
     if len(set(doc_ids)) != len(doc_ids):
         raise ValueError(f"a document occurs twice for query {query_id!r}")
     best = max(MAX_DEPTH, len(doc_ids))
     for rank, doc_id in enumerate(doc_ids, start=1):
         columns = (query_id, "Q0", doc_id, str(rank), str(best + 1 - rank), tag)
-        if any(not c or c.split() != [c] for c in columns):
+        if any(not c or c.split() != [c] for c in columns) or query_id.startswith(COMMENT):
             raise ValueError(f"{columns} is not a line of a run")
         yield " ".join(columns) + "\n"
 
@@ -67,14 +68,15 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
     """Return documents and scores of each query, in the order of the lines of a ``run.txt`` or ``run.txt.gz``.
 
     Raises:
-        UserError: not readable, empty, fewer than six columns, a rank or score that is not a number, or a document
-            twice for one query.
+        UserError: not readable, empty, fewer than six columns, an id with white space, a rank or score that is not a
+            number, or a document twice for one query.
     """
     run: dict[str, dict[str, float]] = {}
-    for number, columns in stream_columns(path):
-        if len(columns) < 6:
+    for number, columns in stream_columns(path, _has_numbers):
+        # words after the tag are no fault, but a number in its place may be the score after an id of two words
+        if len(columns) < 6 or (len(columns) > 6 and parse_number(columns[5]) is not None):
             what = f"expected 6 columns, found {len(columns)}"
-            raise UserError(what, "write 'qid Q0 doc_id rank score tag'", path, number)
+            raise UserError(what, "write 'qid Q0 doc_id rank score tag', without white space in them", path, number)
         query_id, _, doc_id, rank, score = columns[:5]
         documents = run.setdefault(query_id, {})
         if doc_id in documents:
@@ -85,12 +87,14 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
     return {query_id: list(documents.items()) for query_id, documents in run.items()}
 
 
+def _has_numbers(columns: list[str]) -> bool:
+    return len(columns) >= 6 and None not in (parse_number(columns[3]), parse_number(columns[4]))
+
+
 def _parse_score(rank: str, score: str, path: Path, number: int) -> float:
-    try:
-        int(rank)
-        value = float(score)
-    except ValueError as e:
-        raise UserError(f"rank {rank!r} or score {score!r} is not a number", "correct the line", path, number) from e
+    value = parse_number(score)
+    if value is None or not (rank.isascii() and rank.removeprefix("-").isdecimal()):
+        raise UserError(f"rank {rank!r} or score {score!r} is not a number", "correct the line", path, number)
     if not math.isfinite(value):
         raise UserError(f"the score {score!r} is not finite", "correct the line", path, number)
     return value

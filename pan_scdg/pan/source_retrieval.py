@@ -7,10 +7,18 @@ from typing import Any
 
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.normal_form import compose
+from pan_scdg.normal_form import SURPLUS_MARKS, compose, has_surplus_marks
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import MIN_ITEMS
-from pan_scdg.pan.untrusted import STREAM_BYTES, check_id, is_file, parse_json_object, stream_columns, stream_lines
+from pan_scdg.pan.untrusted import (
+    COMMENT,
+    STREAM_BYTES,
+    check_id,
+    is_file,
+    parse_json_object,
+    stream_columns,
+    stream_lines,
+)
 from pan_scdg.records import Document, Query
 
 CORPUS_NAMES = ("documents.jsonl.gz", "corpus.jsonl.gz", "documents.jsonl", "corpus.jsonl")
@@ -115,6 +123,9 @@ def read_queries(directory: Path, notices: Notices) -> list[Query]:
     for number, record in _read_records(path, notices, QUERIES_BYTES):
         query_id = _parse_id(record, ("qid", "query_id"), path, number)
         text = _parse_text(record, ("query",), path, number, notices)
+        if query_id.startswith((COMMENT, "\ufeff")):
+            what = f"the query id {query_id!r} begins with {query_id[0]!r}, so that evaluators skip or change its lines"
+            raise UserError(what, "rename the query", path, number)
         if not text.strip():
             raise UserError(f"the query {query_id!r} is empty", "give it a text or remove it", path, number)
         if query_id in queries:
@@ -157,6 +168,8 @@ def _parse_text(record: Mapping[str, Any], names: tuple[str, ...], path: Path, n
     text = record[name]
     if not isinstance(text, str):
         raise UserError(f"the field {name} is not a string", "correct the field", path, number)
+    if has_surplus_marks(text):
+        notices.add(SURPLUS_MARKS, f"{path}:{number}")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -177,11 +190,11 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
         UserError: not readable, empty, not four columns, a grade that is not an integer, or a document judged twice.
     """
     qrels: dict[str, dict[str, int]] = {}
-    for number, columns in stream_columns(path):
+    for number, columns in stream_columns(path, lambda columns: len(columns) == 4 and _is_grade(columns[3])):
         if len(columns) != 4:
             raise UserError(f"expected 4 columns, found {len(columns)}", "write 'qid 0 doc_id grade'", path, number)
         query_id, _, doc_id, grade = columns
-        if not grade.removeprefix("-").isdecimal() or len(grade) > 9:
+        if not _is_grade(grade):
             raise UserError(f"the grade {grade!r} is not a whole number", "correct the grade", path, number)
         grades = qrels.setdefault(query_id, {})
         if doc_id in grades:
@@ -190,3 +203,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     if not qrels:
         raise UserError("contains no judgements", "add lines 'qid 0 doc_id grade'", path)
     return qrels
+
+
+def _is_grade(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= 9

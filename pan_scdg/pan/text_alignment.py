@@ -4,13 +4,12 @@ Reads every layout that the official reader takes, and the nested one of the dow
 is a list of paths.
 """
 
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.normal_form import list_forms
+from pan_scdg.normal_form import list_forms, normalize
 from pan_scdg.notices import Notices
 from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_document, read_utf8
 from pan_scdg.records import DocumentPair, TextFile
@@ -145,7 +144,7 @@ def _claim_name(pair: DocumentPair, names: dict[str, DocumentPair], file: Path) 
         raise UserError(what, "rename the suspicious document", file, pair.line)
     if len(name.encode()) > FILE_NAME_BYTES:
         raise UserError(f"the result's name {name!r} is too long for a file name", "shorten the ids", file, pair.line)
-    first = names.setdefault(unicodedata.normalize("NFC", name).casefold(), pair)
+    first = names.setdefault(normalize("NFC", name).casefold(), pair)
     if first is not pair:
         raise UserError(
             f"the result {name!r} would overwrite that of line {first.line}",

@@ -12,12 +12,13 @@ import stat
 import sys
 import unicodedata
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from pan_scdg.errors import UserError
+from pan_scdg.pan.file_types import GZIP, REMEDIES, SAMPLE, UNPACK, find_foreign_format, recognise_format
 
 MB = 1 << 20
 DOCUMENT_BYTES = 8 * MB
@@ -33,22 +34,6 @@ BOMB_FROM_BYTES = 100 * MB
 ID_CHARACTERS = 512
 JSON_VALUES, JSON_DEPTH = 100_000, 64
 
-GZIP, OLE = b"\x1f\x8b", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-"""First bytes of gzip files, and of those of Word before 2007, inside of which later ones encrypt files."""
-SAMPLE = 1 << 16
-"""Bytes by which a format or an encoding is recognised."""
-DOCX, ODT, PDF = "a Word document (DOCX)", "an OpenDocument text (ODT)", "a PDF"
-ARCHIVES = (
-    (b"mimetypeapplication/vnd.oasis.opendocument.text", ODT),
-    (b"mimetypeapplication/epub+zip", "an EPUB"),
-    (b"word/document.xml", DOCX),
-)
-BEGINNINGS = (
-    (b"%PDF-", PDF),
-    (b"{\\rtf", "a Rich Text document (RTF)"),
-    (OLE, "a Word document of before 2007 (DOC)"),
-    (GZIP, "a gzip file"),
-)
 BYTE_ORDER_MARKS = (
     (b"\xff\xfe\0\0", "UTF-32"),
     (b"\0\0\xfe\xff", "UTF-32"),
@@ -64,8 +49,13 @@ CODECS = {
 AS_BROWSERS = {"ISO-8859-1": "Windows-1252", "ISO-8859-9": "Windows-1254", "GB2312": "GBK"}
 AS_BROWSERS |= {"EUC-KR": "CP949", "SHIFT_JIS": "CP932", "X-SJIS": "CP932"}
 """What browsers read a declared encoding as: one with more characters, such as typographic quotation marks."""
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+"""A string, which the end of a cut-off text ends too: a search that fails would begin again at each quotation mark."""
 _BRACKET = re.compile(r"[\[\]{}]")
+UNPACK_OR_PACK = f"{UNPACK}, or pack it with gzip instead"
+COMMENT = "#"
+_COLUMN = re.compile(r"[^ \t\n\v\f\r]+")
+"""What trec_eval takes for a column: `str.split` cuts at further white space, such as U+00A0."""
 
 
 # Files
@@ -142,7 +132,22 @@ def read_utf8(path: Path, limit: int = TEXT_BYTES) -> str:
     Raises:
         UserError: see `read_bytes`; not UTF-8 (names line and byte).
     """
-    return _decode(read_bytes(path, limit), path)
+    data = read_bytes(path, limit)
+    check_format(data, path)
+    return _decode(data, path)
+
+
+def check_format(data: bytes, path: Path, remedy: str = UNPACK) -> None:
+    """Raise UserError if the first bytes of a file of data are those of another format, such as an archive.
+
+    Args:
+        data: its first bytes.
+        path: the file.
+        remedy: for a packed file.
+    """
+    if foreign := find_foreign_format(data):
+        what = remedy if foreign.remedy == UNPACK else foreign.remedy
+        raise UserError(f"this is {foreign.name}", what, path)
 
 
 def read_document(path: Path) -> str:
@@ -203,7 +208,8 @@ def read_standard_input() -> str:
 
 def _decode_document(data: bytes, path: Path) -> str:
     if kind := recognise_format(data):
-        raise UserError(f"this is {kind}, not a text file", "export it as plain text in UTF-8", path)
+        remedy = REMEDIES.get(kind, "export it as plain text in UTF-8")
+        raise UserError(f"this is {kind}, not a text file", remedy, path)
     if _is_wide(data):
         raise UserError(f"not UTF-8: it seems to be {guess_encoding(data)}", "convert the file to UTF-8", path, 1)
     return _decode(data, path)
@@ -225,17 +231,6 @@ def _describe_not_utf8(data: bytes, error: UnicodeDecodeError, place: str, path:
     if encoding := guess_encoding(data[:SAMPLE] if start < SAMPLE else data[start - SAMPLE // 2 :]):
         what += f", it seems to be {encoding}"
     return UserError(what, "convert the file to UTF-8", path, line)
-
-
-def recognise_format(data: bytes) -> str | None:
-    """Return the name of the format of a file that is not plain text; None for an unknown format."""
-    beginning = data[:SAMPLE].removeprefix(b"\xef\xbb\xbf").lstrip()
-    for magic, name in BEGINNINGS:
-        if beginning.startswith(magic):
-            return name
-    if not data.startswith(b"PK\x03\x04"):
-        return None
-    return next((name for magic, name in ARCHIVES if magic in data), "a ZIP archive")
 
 
 def guess_encoding(data: bytes) -> str | None:
@@ -277,12 +272,17 @@ def stream_lines(path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTE
             ``total`` bytes, or a compression bomb (beyond 100 MB: expanded more than 1,000-fold).
     """
     with open_regular(path) as raw:
-        packed = cast(BufferedReader, raw).peek(2).startswith(GZIP)
+        beginning = cast(BufferedReader, raw).peek(SAMPLE)
+        packed = beginning.startswith(GZIP)
+        if not packed:
+            check_format(beginning, path, UNPACK_OR_PACK)
         # GzipFile is a binary file, which mypy cannot see from its stub
         source = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
         number = size = 0
         while data := _read_line(source, path, number + 1, longest):
             number, size = number + 1, size + len(data)
+            if packed and number == 1:
+                check_format(data, path, UNPACK_OR_PACK)
             if size > total:
                 raise UserError(f"has more than {total} bytes", "split the input", path, number)
             if packed and size > BOMB_FROM_BYTES and size > BOMB_RATIO * raw.tell():
@@ -293,18 +293,36 @@ def stream_lines(path: Path, total: int = STREAM_BYTES, longest: int = LINE_BYTE
                 raise _describe_not_utf8(data, e, f"byte {e.start} of the line", path, number) from e
 
 
-def stream_columns(path: Path) -> Iterator[tuple[int, list[str]]]:
+def stream_columns(path: Path, is_data: Callable[[list[str]], bool]) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the columns of each line of a run or of judgements, as trec_eval reads them.
 
-    Blank lines, lines that begin with ``#`` and byte-order marks, also those of files that were joined, are skipped.
+    Blank lines, comments, which begin with ``#``, and byte-order marks, also those of files that were joined, are
+    skipped.
+
+    Args:
+        path: the file.
+        is_data: whether columns can be those of a line that is no comment.
 
     Raises:
-        UserError: see `stream_lines`.
+        UserError: see `stream_lines`; a line that some evaluators read and others skip as a comment.
     """
     for number, line in stream_lines(path):
-        columns = line.lstrip("\ufeff").split()
-        if columns and not columns[0].startswith("#"):
+        columns = _COLUMN.findall(line.lstrip("\ufeff"))
+        if columns and columns[0].startswith(COMMENT):
+            if columns[0] == COMMENT or not is_data(columns):
+                continue
+            what = f"begins with {COMMENT}: some evaluators skip such a line as a comment"
+            raise UserError(what, f"rename the query, or write a space after {COMMENT}", path, number)
+        if columns:
             yield number, columns
+
+
+def parse_number(text: str) -> float | None:
+    """Return a number as trec_eval reads it, None for other text; `float` would also take 1_0 and foreign digits."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        return None
 
 
 def _read_line(source: BinaryIO, path: Path, number: int, longest: int) -> bytes:

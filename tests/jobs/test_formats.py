@@ -159,6 +159,11 @@ KINDS = {
         (DECIDE, "evaluate --input in --output out"),
         ("3 pairs, 0 positive, 2 decided positive",),
     ),
+    "marks that no language has": Kind(
+        PAIRS | {"in/susp/s1.txt": f"{COPIED} a{chr(0x301) * 31}.", "in/src/r1.txt": f"{COPIED} b{chr(0x323) * 30}"},
+        (DECIDE,),
+        ("more than 30 combining marks in a row, .*: 1 time, first at in/susp/s1.txt", "decided 3 pairs"),
+    ),
     "texts that cannot be read": Kind(
         PAIRS | {"in/susp/s1.txt": b"\xe4\xf6\xfc", "in/src/r2.txt": b""},
         (f"{DECIDE} --on-error negative",),

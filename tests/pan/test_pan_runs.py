@@ -34,6 +34,7 @@ def test_scores_fall_strictly_and_stay_positive(count: int) -> None:
     [
         ("1", ["a", "a"], "t"),
         ("1 2", ["a"], "t"),
+        ("#1", ["a"], "t"),
         ("1", ["a b"], "t"),
         ("1", [""], "t"),
         ("1", ["a"], "t t"),
@@ -68,9 +69,16 @@ def test_the_official_check_accepts_a_written_run(tmp_path: Path) -> None:
 
 
 def test_runs_keep_the_order_of_lines(write: Write) -> None:
-    lines = "\ufeff2 Q0 b 1 3.1 my tag\n# comment\n\n1 Q0 a 1 9e-05 t\n2 Q0 a 2 7 t\n"  # trec_eval reads all this
+    # trec_eval reads all this, and cuts at the white space of ASCII alone
+    lines = (
+        "\ufeff2 Q0 b 1 3.1 my tag\n# comment\n#also one of more than six words\n\n1 Q0 a 1 9e-05 t\n2 Q0 a 2 7 t\n"
+        "2\tQ0\vd\u00a01 \f3 +1E3 t\n1 Q0 \x1c#\u2003 3 -.5 t\n"
+    )
     directory = write({"run.txt": lines})
-    assert read_run(directory / "run.txt") == {"2": [("b", 3.1), ("a", 7.0)], "1": [("a", 9e-05)]}
+    assert read_run(directory / "run.txt") == {
+        "2": [("b", 3.1), ("a", 7.0), ("d\u00a01", 1000.0)],
+        "1": [("a", 9e-05), ("\x1c#\u2003", -0.5)],
+    }
 
 
 @pytest.mark.parametrize(

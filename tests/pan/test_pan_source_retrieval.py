@@ -189,8 +189,8 @@ def test_missing_and_empty_queries(write: Write) -> None:
 
 
 def test_qrels(write: Write) -> None:
-    directory = write({"qrels.txt": "\ufeff1 0 hep-ph/1 2\n1 0 b 0\n# comment\n2\t0\ta\t-1\n\n"})
-    assert read_qrels(directory / "qrels.txt") == {"1": {"hep-ph/1": 2, "b": 0}, "2": {"a": -1}}
+    directory = write({"qrels.txt": "\ufeff1 0 hep-ph/1 2\n1 0 b 0\n# comment\n#note\n2\t0\ta\u00a01\t-1\n\n"})
+    assert read_qrels(directory / "qrels.txt") == {"1": {"hep-ph/1": 2, "b": 0}, "2": {"a\u00a01": -1}}
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,8 @@ def test_unusable_ids_are_told_in_one_printable_line(bad: str) -> None:
         "{'a': 1}",
         "[" * 200_000,
         '{"a": ' + "9" * 5000 + "}",
+        '{"text": "' + r"\"[," * 200_000,
+        '{"text": "' + "[" * 100 + "\\",
     ],
 )
 def test_bad_json_names_the_line(line: str) -> None:
