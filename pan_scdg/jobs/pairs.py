@@ -108,7 +108,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
             files.append(write_page(work.staged, {**job, **about}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
-        work.publish(files, **about, incidents=list_incidents(work.scores))
+        work.publish(files, **about, incidents=work.scores.list_incidents())
     return [*notices.list_warnings(), *warnings, *_summarise(options, len(pairs), len(checked.errors))]
 
 
@@ -221,11 +221,6 @@ def make_batches(
         batches[-1].append(pair)
         space -= sum(lengths[pair])
     return batches
-
-
-def list_incidents(scores: ScoreFile) -> list[str]:
-    """Return the events that may have changed the last digits of scores."""
-    return list(dict.fromkeys(incident for key in scores for incident in scores[key].get("incidents", ())))
 
 
 def name_key(pair: DocumentPair) -> tuple[str, str]:

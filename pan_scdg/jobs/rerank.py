@@ -6,7 +6,8 @@ the cosines of the query's sentences.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
@@ -22,10 +23,9 @@ from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress
-from pan_scdg.records import Query
+from pan_scdg.records import Document, Query
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scdg.aggregation import Aggregate, Floats, list_stored
@@ -33,6 +33,7 @@ from pan_scdg.scdg.decision import rerank, scale_min_max
 from pan_scdg.scdg.gains import combine_passes
 from pan_scdg.scdg.sequences import (
     AlignmentError,
+    ScoringInput,
     TokenIds,
     build_retrieval_conditional,
     build_retrieval_unconditional,
@@ -83,6 +84,8 @@ class TargetScore(NamedTuple):
     """Of each token of the query, ``[n]`` nats."""
     cosines: Floats | None = None
     """Of each sentence of the query with the most similar one of the source, ``[u]``; None without a match."""
+    incidents: tuple[str, ...] = ()
+    """What may have changed the last digits since the task before."""
 
 
 def prepare_targets(
@@ -125,21 +128,25 @@ class CandidateScorer:
 
     def score(self, task: SourceTask) -> list[TargetScore]:
         """Return the numbers of each query of a task."""
-        tokenizer = self._model.tokenizer
-        if task.source is None:
-            inputs = [build_retrieval_unconditional(tokenizer, target.token_ids) for target in task.targets]
-            return [TargetScore(log_probs) for log_probs in self._model.compute_log_probs(inputs)]
-        windows = SourceWindows(tokenizer, task.source, self._settings.windows)
-        inputs = []
-        for target in task.targets:
-            prefix = windows.build_prefix(extract_terms(target.text), target.budget)
-            inputs.append(build_retrieval_conditional(tokenizer, target.token_ids, prefix))
-        log_probs = self._model.compute_log_probs(inputs)
-        if self._encoder is None:
-            return [TargetScore(values) for values in log_probs]
+        log_probs = self._model.compute_log_probs(self._build_inputs(task))
+        incidents = self._model.take_incidents()
+        if task.source is None or self._encoder is None:
+            return [TargetScore(values, None, incidents) for values in log_probs]
         source = self._encoder.encode(task.source).vectors
         queries = [self._encoder.encode(target.text) for target in task.targets]
-        return [TargetScore(*both) for both in zip(log_probs, (compare_sentences(q, source) for q in queries))]
+        cosines = [compare_sentences(query, source) for query in queries]
+        return [TargetScore(*both, incidents) for both in zip(log_probs, cosines, strict=True)]
+
+    def _build_inputs(self, task: SourceTask) -> list[ScoringInput]:
+        tokenizer = self._model.tokenizer
+        if task.source is None:
+            return [build_retrieval_unconditional(tokenizer, target.token_ids) for target in task.targets]
+        windows = SourceWindows(tokenizer, task.source, self._settings.windows)
+        prefixes = (windows.build_prefix(extract_terms(target.text), target.budget) for target in task.targets)
+        return [
+            build_retrieval_conditional(tokenizer, target.token_ids, prefix)
+            for target, prefix in zip(task.targets, prefixes, strict=True)
+        ]
 
 
 def compare_sentences(query: EncodedText, source: npt.NDArray[np.float32]) -> Floats:
@@ -151,14 +158,14 @@ def compare_sentences(query: EncodedText, source: npt.NDArray[np.float32]) -> Fl
 
 
 def group_by_source(
-    stages: Mapping[str, FirstStage], settings: RetrievalSettings, scores: ScoreFile
+    stages: Mapping[str, FirstStage], settings: RetrievalSettings, scored: Container[tuple[str, str]]
 ) -> dict[str, list[str]]:
     """Return the queries of each candidate source of which at least one has no score yet."""
     queries: dict[str, list[str]] = {}
     for query_id, stage in stages.items():
         for candidate in select_scored(stage, settings):
             queries.setdefault(candidate.doc_id, []).append(query_id)
-    return {doc_id: ids for doc_id, ids in queries.items() if not all((name, doc_id) in scores for name in ids)}
+    return {doc_id: ids for doc_id, ids in queries.items() if not all((name, doc_id) in scored for name in ids)}
 
 
 def split_into_bands(
@@ -190,44 +197,44 @@ def count_scored_ranks(stages: Mapping[str, FirstStage], settings: RetrievalSett
 
 
 def score_candidates(
-    corpus: Corpus,
+    select: Callable[[Collection[str]], Iterable[Document]],
     targets: Mapping[str, Target],
     stages: Mapping[str, FirstStage],
     settings: RetrievalSettings,
-    scores: ScoreFile,
     compute: Callable[[Iterable[SourceTask]], Iterator[list[TargetScore]]],
-    keep_gains: bool,
+    scored: Container[tuple[str, str]] = (),
+    keep_gains: bool = False,
     is_late: Callable[[], bool] | None = None,
-) -> None:
-    """Score the candidates that are not in the score file yet, and append a line for each.
+) -> Iterator[list[dict[str, Any]]]:
+    """Score the candidates of all queries; yield the lines of the score file, those of a source together.
 
     Each query is scored once without a source, as a task of its own, so that no gain depends on the other queries.
 
     Args:
-        corpus: all documents.
+        select: returns documents by their ids, as `Corpus.select` does.
         targets: the queries by id; those with the same text are scored once.
         stages: the first stage of each query.
         settings: the profile's.
-        scores: where lines are appended, source by source.
         compute: computes tasks, in order.
-        keep_gains: also write the gain of every token.
+        scored: pairs of query and document that have a line already.
+        keep_gains: also return the gain of every token.
         is_late: returns True when no further task may begin; the best coarse ranks are then scored first. None: all
             candidates are scored.
     """
-    queries = group_by_source(stages, settings, scores)
+    queries = group_by_source(stages, settings, scored)
     bands = [queries] if is_late is None else split_into_bands(queries, stages, settings)
     late = is_late or (lambda: False)
     texts = {targets[query_id].text: targets[query_id] for ids in queries.values() for query_id in ids}
     with Progress("scoring queries", len(texts)) as progress:
-        alone: dict[str, LogProbs] = {}
+        alone: dict[str, TargetScore] = {}
         tasks = (SourceTask(None, (target,)) for target in texts.values())
         for text, (score,) in zip(texts, compute(takewhile(lambda _: not late(), tasks))):
-            alone[text] = score.log_probs
+            alone[text] = score
             progress.update()
     pending: deque[tuple[str, list[str]]] = deque()
 
     def make_tasks() -> Iterator[SourceTask]:
-        for document in (document for band in bands for document in corpus.select(band)):
+        for document in (document for band in bands for document in select(band)):
             if late():
                 return
             ids = queries[document.doc_id]
@@ -243,15 +250,15 @@ def score_candidates(
                 for text, score in zip(distinct, values, strict=True)
             }
             ids = queries[doc_id]
-            scores.append({"query": name, "document": doc_id, **by_text[targets[name].text]} for name in ids)
+            yield [{"query": name, "document": doc_id, **by_text[targets[name].text]} for name in ids]
             progress.update(len(ids))
 
 
 def make_line(
-    target: Target, alone: LogProbs, score: TargetScore, settings: RetrievalSettings, keep_gains: bool
+    target: Target, alone: TargetScore, score: TargetScore, settings: RetrievalSettings, keep_gains: bool
 ) -> dict[str, Any]:
-    """Return the fields of a scored candidate from its log-probabilities without and with the source."""
-    gains = combine_passes((target.token_ids, target.token_ids), alone, score.log_probs)
+    """Return the fields of a scored candidate from its numbers without and with the source."""
+    gains = combine_passes((target.token_ids, target.token_ids), alone.log_probs, score.log_probs)
     statistics = gains.summarise(list_stored("candidates", [Aggregate("top", settings.q), settings.aggregate]))
     line: dict[str, Any] = {
         "tokens": statistics.tokens,
@@ -266,6 +273,8 @@ def make_line(
         line["cosines"] = score.cosines.tolist()
     if keep_gains or compares_gains(settings):
         line["gains"] = gains.gains.round(SCORE_DECIMALS).tolist()
+    if incidents := list(dict.fromkeys(alone.incidents + score.incidents)):
+        line["incidents"] = incidents
     return line
 
 
@@ -350,6 +359,32 @@ def rank_candidates(
     return [*order, *((c.doc_id, None) for c in stage.candidates[len(head) :])]
 
 
+class RankedQuery(NamedTuple):
+    """The reranked candidates of a query, and the scores by document that they are reranked by."""
+
+    ranking: FinalRanking
+    gains: Mapping[str, float]
+    matches: Mapping[str, float]
+    """Empty without ``[retrieval.match]``."""
+
+
+def rank_query(
+    query: Query, stage: FirstStage, read_line: Callable[[str], Mapping[str, Any]], settings: RetrievalSettings
+) -> RankedQuery:
+    """Return the reranked candidates of a query.
+
+    Args:
+        query: the suspicious text.
+        stage: its candidates in coarse order.
+        read_line: returns the line of a document from `score_candidates`.
+        settings: the profile's.
+    """
+    ids = [c.doc_id for c in select_scored(stage, settings)]
+    gains = aggregate_gains(ids, read_line, settings)
+    matches = {} if settings.match is None else match_candidates(query.text, ids, read_line)
+    return RankedQuery(rank_candidates(stage, gains, settings, matches), gains, matches)
+
+
 def rank_texts(
     query: str,
     documents: Mapping[str, str],
@@ -374,17 +409,15 @@ def rank_texts(
         raise UserError(f"profile {profile.name} ranks by the first stage alone", "use the command `run`")
     settings = settings.model_copy(update={"scored": None})
     notices = Notices(strict=True, remedy="shorten the query, or use a profile with a larger context")
-    query = compose(query).text
-    target = prepare_targets([Query("query", query)], model, settings, Path("query"), notices)["query"]
+    one = Query("query", *compose(query))
+    targets = prepare_targets([one], model, settings, Path("query"), notices)
+    stage = FirstStage({}, [Ranked(doc_id, 0.0) for doc_id in documents])
     scorer = CandidateScorer(settings, model, encoder)
-    (alone,) = scorer.score(SourceTask(None, (target,)))
-    lines: dict[str, dict[str, Any]] = {}
-    for doc_id, text in documents.items():
-        (score,) = scorer.score(SourceTask(compose(text).text, (target,)))
-        lines[doc_id] = make_line(target, alone.log_probs, score, settings, keep_gains=False)
-    ids = list(documents)
-    gains = aggregate_gains(ids, lines.__getitem__, settings)
-    matches = {} if encoder is None else match_candidates(query, ids, lines.__getitem__)
-    stage = FirstStage({}, [Ranked(doc_id, 0.0) for doc_id in ids])
-    ranking = rank_candidates(stage, gains, settings, matches)
+
+    def select(doc_ids: Iterable[str]) -> Iterator[Document]:
+        return (Document(doc_id, *compose(documents[doc_id])) for doc_id in doc_ids)
+
+    scored = score_candidates(select, targets, {one.query_id: stage}, settings, partial(map, scorer.score))
+    lines = {line["document"]: line for lines in scored for line in lines}
+    ranking = rank_query(one, stage, lines.__getitem__, settings).ranking
     return [Ranked(doc_id, score) for doc_id, score in ranking if score is not None]

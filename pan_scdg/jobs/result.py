@@ -91,7 +91,7 @@ class ScoreFile:
         self._lines[key] = {name: value for name, value in line.items() if name not in LARGE_FIELDS}
         self._offsets[key] = offset
 
-    def __contains__(self, key: tuple[str, str]) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._lines
 
     def __getitem__(self, key: tuple[str, str]) -> dict[str, Any]:
@@ -103,6 +103,10 @@ class ScoreFile:
 
     def __len__(self) -> int:
         return len(self._lines)
+
+    def list_incidents(self) -> list[str]:
+        """Return what may have changed last digits, by the lines that the run and those before it wrote."""
+        return list(dict.fromkeys(incident for line in self._lines.values() for incident in line.get("incidents", ())))
 
     def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Write lines, all of which are in the file when this returns."""

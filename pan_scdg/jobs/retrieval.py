@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
@@ -22,16 +22,13 @@ from pan_scdg.jobs.options import RunOptions, choose_items, describe_job
 from pan_scdg.jobs.rerank import (
     SCORE_DECIMALS,
     CandidateScorer,
-    FinalRanking,
+    RankedQuery,
     SourceTask,
-    aggregate_gains,
     compares_gains,
     count_scored_ranks,
-    match_candidates,
     prepare_targets,
-    rank_candidates,
+    rank_query,
     score_candidates,
-    select_scored,
 )
 from pan_scdg.jobs.result import CANDIDATE_KEY, ScoreFile, WorkFolder, open_result
 from pan_scdg.lm.engine import EngineName
@@ -214,9 +211,11 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
                 stages = _search(corpus, queries, worker, work, folder)
             _note_scripts(queries, worker, notices)
             if settings.rerank:
-                score_candidates(
-                    corpus, targets, stages, settings, work.scores, opened.map, options.keep_gains, is_late
+                scored = score_candidates(
+                    corpus.select, targets, stages, settings, opened.map, work.scores, options.keep_gains, is_late
                 )
+                for lines in scored:
+                    work.scores.append(lines)
         if (ranks := count_scored_ranks(stages, settings, work.scores)) is not None:
             about["deadline"] = f"the first {ranks} candidates of each query were scored within {options.deadline:g} h"
             warnings.append(f"warning: {about['deadline']}; the others follow in coarse order")
@@ -227,8 +226,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
             files.append(write_page(work.staged, {**job, **about}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, {**job, **{k: v for k, v in about.items() if k == "deadline"}}))
-        incidents = [] if worker.model is None else worker.model.incidents
-        work.publish(files, **about, incidents=incidents)
+        work.publish(files, **about, incidents=work.scores.list_incidents())
     done = "ranked sources" if settings.rerank else "found candidates"
     page = [f"report: {options.output / PAGE}"] if options.report else []
     summary = f"{done} of {format_count(len(queries), 'query')}: {options.output / RUN}"
@@ -268,26 +266,6 @@ def _check_candidates(stages: Mapping[str, FirstStage], corpus: Corpus, remedy: 
         raise UserError(what, remedy, where)
 
 
-class RankedQuery(NamedTuple):
-    """The reranked candidates of a query, and the scores by document that they are reranked by."""
-
-    ranking: FinalRanking
-    gains: Mapping[str, float]
-    matches: Mapping[str, float]
-    """Empty without ``[retrieval.match]``."""
-
-
-def rank_query(query: Query, stage: FirstStage, scores: ScoreFile, settings: RetrievalSettings) -> RankedQuery:
-    """Return the reranked candidates of a query, all of which that are to be scored have a line in the score file."""
-    ids = [c.doc_id for c in select_scored(stage, settings)]
-    read = scores.read_line if compares_gains(settings) else scores.__getitem__
-    gains = aggregate_gains(ids, lambda doc_id: read((query.query_id, doc_id)), settings)
-    matches = {}
-    if settings.match is not None:
-        matches = match_candidates(query.text, ids, lambda doc_id: scores.read_line((query.query_id, doc_id)))
-    return RankedQuery(rank_candidates(stage, gains, settings, matches), gains, matches)
-
-
 def write_results(
     work: WorkFolder,
     corpus: Corpus,
@@ -299,7 +277,13 @@ def write_results(
 ) -> list[str]:
     """Write run, scores, candidates, and the evidence if gains are known; return the names of the files."""
     scores, folder = work.scores, work.staged
-    ranked = {query.query_id: rank_query(query, stages[query.query_id], scores, settings) for query in queries}
+    whole = compares_gains(settings) or settings.match is not None
+    read = scores.read_line if whole else scores.__getitem__
+
+    def rank(query: Query) -> RankedQuery:
+        return rank_query(query, stages[query.query_id], lambda doc_id: read((query.query_id, doc_id)), settings)
+
+    ranked = {query.query_id: rank(query) for query in queries}
     files = [RUN, SCORES, CANDIDATES]
     with open_gzip_text(folder / RUN) as run, open_gzip_text(folder / SCORES) as file:
         for query_id, result in ranked.items():
@@ -349,7 +333,7 @@ def _format_scores(
             **{f"{name.replace('-', '_')}_rank": by_id.get(doc_id) for name, by_id in ranks.items()},
         }
         if final is not None:
-            line = {k: v for k, v in scores[query_id, doc_id].items() if k not in (*CANDIDATE_KEY, "cosines")}
+            line = {k: v for k, v in scores[query_id, doc_id].items() if k not in (*CANDIDATE_KEY, "incidents")}
             record |= {name: round(value, SCORE_DECIMALS) for name, value in line.items()}
             if aggregate.entry.joint:
                 record[aggregate.field] = round(result.gains[doc_id], SCORE_DECIMALS)

@@ -47,6 +47,7 @@ class ScoringModel:
         self.tokenizer = load_tokenizer(self.folder, self.settings, config)
         self._engine: Engine | None = None
         self._tokens, self._splits = 0, list[int]()
+        self._taken_incidents = 0
 
     @cached_property
     def fingerprint(self) -> str:
@@ -104,6 +105,12 @@ class ScoringModel:
             *([f"attention {self.settings.attention} was replaced by {attention}"] if replaced else []),
             *(f"memory was short: from here on at most {tokens} tokens a call" for tokens in dict.fromkeys(splits)),
         ]
+
+    def take_incidents(self) -> tuple[str, ...]:
+        """Return the incidents since the last call, also of computations that failed."""
+        incidents = tuple(self.incidents[self._taken_incidents :])
+        self._taken_incidents += len(incidents)
+        return incidents
 
     def release(self) -> None:
         """Free the memory of the weights, which the next call loads again."""

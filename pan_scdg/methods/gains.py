@@ -181,7 +181,6 @@ class GainMethod:
         self._measure_words = lru_cache(TARGETS_CACHED)(
             lambda text: measure_common_words(model.tokenizer, encode_text(model.tokenizer, text))
         )
-        self._told_incidents = 0
         model.check_length(settings.limit, "gains.limit")
         if settings.over_long == "segments":
             parts, separator = settings.segments, len(encode_separator(model.tokenizer))
@@ -200,8 +199,7 @@ class GainMethod:
     def score(self, pairs: Sequence[TextPair]) -> list[Score]:
         """Return the statistics of the gains of each pair."""
         gains = self.compute_gains(pairs)
-        incidents = tuple(self.model.incidents[self._told_incidents :])  # also those of a batch that failed before
-        self._told_incidents += len(incidents)
+        incidents = self.model.take_incidents()
         scores = [self.make_score(pair, one) for pair, one in zip(pairs, gains, strict=True)]
         return [score._replace(incidents=incidents) for score in scores]
 

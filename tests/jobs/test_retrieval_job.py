@@ -1,16 +1,21 @@
 """Job 2 from the command line to its files, with a tiny random model and the bundled encoder."""
 
 import gzip
-from collections.abc import Callable, Mapping
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from math import ceil, log2
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pan_scdg.jobs import retrieval
+from pan_scdg.jobs.result import read_job
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.models.encoder import Encoder
 from tests.jobs import conftest
@@ -239,6 +244,34 @@ def test_a_run_that_was_stopped_continues_and_gives_the_same_bytes(
         monkeypatch.setattr(ScoringModel, "compute_log_probs", forbid)
     assert run(retrieval_input, tmp_path / "out", "--keep-gains").code == 0
     assert visible(tmp_path / "out") == visible(finished(retrieval_input))
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_incidents_of_another_process_and_of_a_stopped_run_are_in_the_job(
+    stopped: bool, retrieval_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute, calls = ScoringModel.compute_log_probs, list[object]()
+
+    def lack_memory(model: Any, inputs: Any) -> Any:
+        calls.append(inputs)
+        if stopped and len(calls) == 7:
+            raise KeyboardInterrupt
+        log_probs = compute(model, inputs)
+        model._engine.splits.append(32)
+        return log_probs
+
+    @contextmanager
+    def open_another_process(worker: Any, _: object) -> Iterator[Any]:
+        yield SimpleNamespace(map=partial(map, pickle.loads(pickle.dumps(worker))))
+
+    monkeypatch.setattr(retrieval, "open_workers", open_another_process)
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoringModel, "compute_log_probs", lack_memory)
+        assert run(retrieval_input, tmp_path / "out").code == (3 if stopped else 0)
+    assert run(retrieval_input, tmp_path / "out").code == 0
+    job = read_job(tmp_path / "out")
+    assert job is not None
+    assert job["incidents"] == ["memory was short: from here on at most 32 tokens a call"]
 
 
 def test_several_workers_give_the_same_ranking(
