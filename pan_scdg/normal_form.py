@@ -1,7 +1,7 @@
 """Read texts in the Unicode form NFC, and give places in characters of the text as it was.
 
-The same word can be spelt with accented letters or with letters and accents. Methods see one form, results count the
-characters of the file.
+The same word can be spelt with accented letters or with letters and accents. Methods see one form unless the profile
+asks for the text of the file (``raw_text``, as in the paper); results count the characters of the file.
 """
 
 import unicodedata
@@ -27,11 +27,11 @@ _LONG_RUN = regex.compile(rf"(\P{{ccc=0}}{{{MAX_MARKS}}})\P{{ccc=0}}+")
 
 
 class Composed(NamedTuple):
-    """A text in the form NFC."""
+    """A text as methods see it."""
 
     text: str
     original: str | None
-    """The text as it was if that is in another form."""
+    """The text as it was if that is another one."""
 
 
 def has_surplus_marks(text: str) -> bool:
@@ -49,9 +49,9 @@ def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
     return unicodedata.normalize(form, drop_surplus_marks(text))
 
 
-def compose(text: str) -> Composed:
-    """Return a text in the form NFC, without surplus marks."""
-    composed = normalize("NFC", text)
+def compose(text: str, raw_text: bool = False) -> Composed:
+    """Return a text in the form NFC, without surplus marks; or as it is if ``raw_text``."""
+    composed = text if raw_text else normalize("NFC", text)
     return Composed(composed, None if composed == text else text)
 
 

@@ -11,7 +11,7 @@ class Document(NamedTuple):
 
     doc_id: str
     text: str
-    """In the Unicode form NFC."""
+    """In the Unicode form NFC, unless the profile has ``raw_text``."""
     original: str | None = None
     """The text in the file if it is in another form: results count its characters."""
 
@@ -21,7 +21,7 @@ class Query(NamedTuple):
 
     query_id: str
     text: str
-    """In the Unicode form NFC."""
+    """In the Unicode form NFC, unless the profile has ``raw_text``."""
     original: str | None = None
     """The text in the file if it is in another form: results count its characters."""
 
@@ -65,16 +65,17 @@ class TextPair(NamedTuple):
     target_id: str
     source_id: str
     target: str
-    """In the Unicode form NFC, as the source is."""
+    """In the Unicode form NFC, as the source is, unless the profile has ``raw_text``."""
     source: str
     original_target: str | None = None
     """The target in the file if it is in another form: results count its characters."""
     original_source: str | None = None
 
     @classmethod
-    def compose(cls, target_id: str, source_id: str, target: str, source: str) -> "TextPair":
+    def compose(cls, target_id: str, source_id: str, target: str, source: str, raw_text: bool = False) -> "TextPair":
         """Return the pair of two texts in any form."""
-        (target, original_target), (source, original_source) = compose(target), compose(source)
+        target, original_target = compose(target, raw_text)
+        source, original_source = compose(source, raw_text)
         return cls(target_id, source_id, target, source, original_target, original_source)
 
     @property

@@ -290,7 +290,13 @@ class Scorer:
         if self.profile.decide is not None:
             return self._worker.model
         options = self._options
-        return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
+        return ScoringModel(
+            self.profile.need_model(),
+            options.device,
+            folder=options.model,
+            engine=options.engine,
+            raw_text=self.profile.raw_text,
+        )
 
     @cached_property
     def _gains(self) -> GainMethod | None:

@@ -278,6 +278,9 @@ class ProfileTables(Table):
     description: str
     needs_gpu: bool = False
     """Its models are too large for a CPU: ``--device auto`` then asks for a GPU. No result depends on it."""
+    raw_text: bool = True
+    """Texts are scored as they are in the file, and special tokens that they spell are special tokens (paper). False:
+    in the Unicode form NFC, and such a token is split like any other word."""
     model: ModelSettings | None = None
     decide: Decide | None = None
     passages: Passages | None = None

@@ -44,8 +44,8 @@ from pan_scdg.scdg.sequences import (
 from pan_scdg.scdg.windows import SourceWindows, extract_terms
 from pan_scdg.settings import RetrievalSettings
 
-SCORE_DECIMALS = 6
-"""Final scores and gains are compared rounded."""
+GAIN_DECIMALS = 6
+"""Digits of the gain of a token in files, in nats."""
 COSINE_DECIMALS = 5
 """Precision of the cosines of sentences; the last digits of a product depend on the processor."""
 BAND_RANKS = 50
@@ -272,7 +272,7 @@ def make_line(
     if score.cosines is not None:
         line["cosines"] = score.cosines.tolist()
     if keep_gains or compares_gains(settings):
-        line["gains"] = gains.gains.round(SCORE_DECIMALS).tolist()
+        line["gains"] = gains.gains.round(GAIN_DECIMALS).tolist()
     if incidents := list(dict.fromkeys(alone.incidents + score.incidents)):
         line["incidents"] = incidents
     return line
@@ -344,8 +344,7 @@ def rank_candidates(
 ) -> FinalRanking:
     """Return the reranked candidates, then those below ``scored`` in coarse order, without a score.
 
-    With the ``match`` of the candidates, its normalised mean with the gain stands in place of the gain. Scores are
-    compared rounded, and equal ones go by document id.
+    With the ``match`` of the candidates, its normalised mean with the gain stands in place of the gain.
     """
     head = select_scored(stage, settings)
     ids = [c.doc_id for c in head]
@@ -353,9 +352,7 @@ def rank_candidates(
     if settings.match is not None:
         matches = scale_min_max([match[doc_id] for doc_id in ids])
         evidence = (1 - settings.match.weight) * scale_min_max(evidence) + settings.match.weight * matches
-    scored = rerank(ids, np.array([c.score for c in head]), evidence, settings.weight)
-    rounded = ((doc_id, round(score, SCORE_DECIMALS)) for doc_id, score in scored)
-    order = sorted(rounded, key=lambda item: (-item[1], item[0]))
+    order = rerank(ids, np.array([c.score for c in head]), evidence, settings.weight)
     return [*order, *((c.doc_id, None) for c in stage.candidates[len(head) :])]
 
 
@@ -409,13 +406,13 @@ def rank_texts(
         raise UserError(f"profile {profile.name} ranks by the first stage alone", "use the command `run`")
     settings = settings.model_copy(update={"scored": None})
     notices = Notices(strict=True, remedy="shorten the query, or use a profile with a larger context")
-    one = Query("query", *compose(query))
+    one = Query("query", *compose(query, profile.raw_text))
     targets = prepare_targets([one], model, settings, Path("query"), notices)
     stage = FirstStage({}, [Ranked(doc_id, 0.0) for doc_id in documents])
     scorer = CandidateScorer(settings, model, encoder)
 
     def select(doc_ids: Iterable[str]) -> Iterator[Document]:
-        return (Document(doc_id, *compose(documents[doc_id])) for doc_id in doc_ids)
+        return (Document(doc_id, *compose(documents[doc_id], profile.raw_text)) for doc_id in doc_ids)
 
     scored = score_candidates(select, targets, {one.query_id: stage}, settings, partial(map, scorer.score))
     lines = {line["document"]: line for lines in scored for line in lines}

@@ -20,7 +20,6 @@ from pan_scdg.jobs.evidence import write_evidence
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import RunOptions, choose_items, describe_job
 from pan_scdg.jobs.rerank import (
-    SCORE_DECIMALS,
     CandidateScorer,
     RankedQuery,
     SourceTask,
@@ -68,7 +67,6 @@ SCORES = "scores.jsonl.gz"
 GAINS = "gains.jsonl.gz"
 INDEX = "index"
 """Folder of the indexes in the work folder of a run without --index."""
-COARSE_DECIMALS = 9
 RESERVED = 0.02
 """Share of the time until a deadline that is left for the last tasks and the results."""
 
@@ -93,7 +91,7 @@ class RetrievalWorker:
         searches: bool = True,
     ) -> None:
         self._arguments = (profile, device, model, engine, searches)
-        self.settings, self._device = profile.need_retrieval(), device
+        self.settings, self._device, self._raw_text = profile.need_retrieval(), device, profile.raw_text
         self.model: ScoringModel | None = None
         self.matcher: SentenceEncoder | None = None
         self.encoder: FoundModel | None = None
@@ -101,7 +99,8 @@ class RetrievalWorker:
         self.models: dict[str, FoundModel] = {}
         """All models that the result depends on, by their names in the job."""
         if self.settings.rerank:
-            self.model = ScoringModel(profile.need_model(), device, folder=model, engine=engine)
+            raw_text = profile.raw_text
+            self.model = ScoringModel(profile.need_model(), device, folder=model, engine=engine, raw_text=raw_text)
             self.models["language_model"] = self.model.found
             if self.settings.match is not None:
                 self.matcher = SentenceEncoder(self.settings.match.model, device)
@@ -123,7 +122,7 @@ class RetrievalWorker:
         """Return the encoder of the dense routes, loaded once in a process."""
         if self.encoder is None:
             raise ValueError("no route needs an encoder")
-        return open_encoder(self.encoder.folder, self._device)
+        return open_encoder(self.encoder.folder, self._device, self._raw_text)
 
     def knows_script(self, text: str) -> bool:
         """Return False if the encoder does not know the script of a text; True without an encoder."""
@@ -165,7 +164,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     if options.keep_gains and not settings.rerank:
         what = "--keep-gains needs a profile that scores sources"
         raise UserError(what, f"choose such a profile instead of {profile.name}, or leave it out")
-    all_queries = read_queries(options.input, notices)
+    all_queries = read_queries(options.input, notices, profile.raw_text)
     queries, partial = choose_items(tuple(all_queries), options, "queries")
     searches = options.candidates is None
     worker = RetrievalWorker(profile, options.device, options.model, options.engine, searches)
@@ -175,7 +174,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     stages = None
     if options.candidates is not None:
         stages = read_candidates(options.candidates, queries, notices, {query.query_id for query in all_queries})
-    corpus = Corpus(options.input, notices)
+    corpus = Corpus(options.input, notices, profile.raw_text)
     if stages is not None:
         _check_candidates(stages, corpus, "give a run over this corpus", options.candidates)
         if not any(stage.routes for stage in stages.values()):
@@ -329,16 +328,16 @@ def _format_scores(
             "rank": position,
             "final": final,
             "coarse_rank": rank,
-            "coarse": round(score, COARSE_DECIMALS),
+            "coarse": score,
             **{f"{name.replace('-', '_')}_rank": by_id.get(doc_id) for name, by_id in ranks.items()},
         }
         if final is not None:
-            line = {k: v for k, v in scores[query_id, doc_id].items() if k not in (*CANDIDATE_KEY, "incidents")}
-            record |= {name: round(value, SCORE_DECIMALS) for name, value in line.items()}
+            line = scores[query_id, doc_id]
+            record |= {k: v for k, v in line.items() if k not in (*CANDIDATE_KEY, "incidents")}
             if aggregate.entry.joint:
-                record[aggregate.field] = round(result.gains[doc_id], SCORE_DECIMALS)
+                record[aggregate.field] = result.gains[doc_id]
             if doc_id in result.matches:
-                record["match"] = round(result.matches[doc_id], SCORE_DECIMALS)
+                record["match"] = result.matches[doc_id]
         yield json.dumps(record, ensure_ascii=True) + "\n"
 
 
@@ -350,7 +349,7 @@ def make_index(profile: Profile, directory: Path, folder: Path, devices: Devices
     """
     settings = profile.need_retrieval().model_copy(update={"rerank": False})
     worker = RetrievalWorker(profile.model_copy(update={"retrieval": settings}), devices.device)
-    corpus = Corpus(directory, Notices())
+    corpus = Corpus(directory, Notices(), profile.raw_text)
     manifest = describe_index(settings, corpus, worker.identify().get("encoder"))
     with open_workers(worker, devices) as opened:
         build_indexes(corpus, folder, settings, manifest, opened.map)

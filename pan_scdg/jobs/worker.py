@@ -113,7 +113,13 @@ class PairWorker:
         if isinstance(self.method, GainMethod):
             return self.method.model
         options = self.options
-        return ScoringModel(self.profile.need_model(), options.device, folder=options.model, engine=options.engine)
+        return ScoringModel(
+            self.profile.need_model(),
+            options.device,
+            folder=options.model,
+            engine=options.engine,
+            raw_text=self.profile.raw_text,
+        )
 
     def list_models(self) -> dict[str, FoundModel]:
         """Return the models that the result depends on, by their names in the job; see `identify`."""

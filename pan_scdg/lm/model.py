@@ -26,13 +26,20 @@ class ScoringModel:
         device: "cpu" or "cuda".
         folder: the checkpoint; None: found by its name in the model cache or the Hugging Face cache.
         engine: "packed" computes inputs together, "reference" one at a time; see `lm.engine`.
+        raw_text: special tokens that a text spells are special tokens.
 
     Raises:
         UserError: the checkpoint is missing or incomplete, or the device cannot compute with the settings.
     """
 
     def __init__(
-        self, settings: ModelSettings, device: str, *, folder: Path | None = None, engine: EngineName = "packed"
+        self,
+        settings: ModelSettings,
+        device: str,
+        *,
+        folder: Path | None = None,
+        engine: EngineName = "packed",
+        raw_text: bool = False,
     ) -> None:
         self.device, self._engine_name = device, engine
         self.found = find_model(settings.name, folder)
@@ -44,7 +51,7 @@ class ScoringModel:
         check_device(self.settings, device)
         if engine == "packed":
             find_backend(self.settings.attention)
-        self.tokenizer = load_tokenizer(self.folder, self.settings, config)
+        self.tokenizer = load_tokenizer(self.folder, self.settings, config, raw_text=raw_text)
         self._engine: Engine | None = None
         self._tokens, self._splits = 0, list[int]()
         self._taken_incidents = 0

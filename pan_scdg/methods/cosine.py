@@ -42,7 +42,7 @@ class CosineSettings(MethodSettings):
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
         """Return the method."""
-        return CosineMethod(self, options)
+        return CosineMethod(self, options, profile.raw_text)
 
     def list_models(self) -> list[str]:
         """Return the embedding model."""
@@ -60,8 +60,8 @@ class CosineMethod(SimpleMethod):
         UserError: the embedding model is missing.
     """
 
-    def __init__(self, settings: CosineSettings, options: MethodOptions) -> None:
-        self._settings, self._device = settings, options.device
+    def __init__(self, settings: CosineSettings, options: MethodOptions, raw_text: bool = False) -> None:
+        self._settings, self._device, self._raw_text = settings, options.device, raw_text
         model = find_encoder(settings.model)
         self._folder = model.folder
         self.models = {"embedding_model": model}
@@ -100,7 +100,8 @@ class CosineMethod(SimpleMethod):
     @cached_property
     def _encoder(self) -> tuple[Encoder, int]:
         """Return the encoder and the number of tokens of a chunk."""
-        encoder, limit = load_encoder(self._folder, self._device, self._settings.batch), self._settings.chunk_tokens
+        encoder = load_encoder(self._folder, self._device, self._settings.batch, raw_text=self._raw_text)
+        limit = self._settings.chunk_tokens
         if limit is not None and limit > encoder.max_tokens:
             raise UserError(
                 f"the profile requests chunks of {limit} tokens, but the encoder reads at most {encoder.max_tokens}",

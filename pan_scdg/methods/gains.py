@@ -109,7 +109,13 @@ class GainSettings(MethodSettings):
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "GainMethod":
         """Return the method; the model is found, see `ScoringModel`."""
-        model = ScoringModel(profile.need_model(), options.device, folder=options.model, engine=options.engine)
+        model = ScoringModel(
+            profile.need_model(),
+            options.device,
+            folder=options.model,
+            engine=options.engine,
+            raw_text=profile.raw_text,
+        )
         calibration = None if profile.decide is None else profile.decide.calibration
         measure_range = options.all_settings or (calibration is not None and calibration.range is not None)
         return GainMethod(self, model, keep_gains=options.keep_gains, measure_range=measure_range)

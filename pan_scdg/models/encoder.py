@@ -231,7 +231,12 @@ def plan_batches(tokens: Sequence[int], max_texts: int, max_tokens: int | None =
 
 
 def load_encoder(
-    name_or_folder: str | Path, device: str, batch: int = 32, dtype: EncoderDtype | None = None
+    name_or_folder: str | Path,
+    device: str,
+    batch: int = 32,
+    dtype: EncoderDtype | None = None,
+    *,
+    raw_text: bool = False,
 ) -> Encoder:
     """Load an embedding model from disk, without network and without code from its folder.
 
@@ -240,6 +245,7 @@ def load_encoder(
         device: ``cpu`` or ``cuda``.
         batch: number of texts that are encoded together.
         dtype: None: float32 on a CPU, bfloat16 elsewhere (paper, BGE-M3).
+        raw_text: special tokens that a text spells, such as ``[SEP]``, are special tokens; False: they are split.
 
     Raises:
         UserError: the model is missing, damaged or incomplete, needs code of its own, or has no safetensors.
@@ -266,7 +272,7 @@ def load_encoder(
             raise damage from e
         what = f"the embedding model cannot be loaded: {get_first_line(e)}"
         raise UserError(what, "copy the model's folder again", folder) from e
-    model.tokenizer.split_special_tokens = True  # what a document spells out, such as [SEP], is text
+    model.tokenizer.split_special_tokens = not raw_text
     _check_complete(model[0].auto_model, transformer)
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)

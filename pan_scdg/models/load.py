@@ -56,7 +56,9 @@ class LanguageModel:
         return None if limit is None else int(limit)
 
 
-def load_tokenizer(folder: Path, settings: "ModelSettings", config: ModelConfig | None = None) -> Tokenizer:
+def load_tokenizer(
+    folder: Path, settings: "ModelSettings", config: ModelConfig | None = None, *, raw_text: bool = False
+) -> Tokenizer:
     """Return the fast tokenizer of a checkpoint; needs no weights in memory.
 
     The slow tokenizer that the paper names for Qwen gives the same ids (``benchmarks/results/tokenizer.md``).
@@ -65,6 +67,8 @@ def load_tokenizer(folder: Path, settings: "ModelSettings", config: ModelConfig 
         folder: a local checkpoint.
         settings: recorded hashes and probes.
         config: the result of `read_config` for this folder, if known; None: read here.
+        raw_text: a special token that a text spells, such as ``<|endoftext|>``, is that token, as in the paper. False:
+            it is split like any other word, so that no document can end itself.
 
     Raises:
         UserError: it cannot be loaded, is not a fast one, encodes a probe of the profile differently, or a file is not
@@ -84,7 +88,7 @@ def load_tokenizer(folder: Path, settings: "ModelSettings", config: ModelConfig 
         raise UserError("the checkpoint has no fast tokenizer", remedy, folder)
     # We compare lengths with the model ourselves; a smaller number here would only print a warning for long texts.
     tokenizer.model_max_length = 10**9
-    tokenizer.split_special_tokens = True  # what a document spells out, such as <|endoftext|>, is text
+    tokenizer.split_special_tokens = not raw_text
     check_probes(tokenizer, settings.probes, folder)
     return cast(Tokenizer, tokenizer)
 

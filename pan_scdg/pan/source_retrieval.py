@@ -30,14 +30,15 @@ QUERIES_BYTES = 1 << 30
 class Corpus:
     """The documents of a corpus file, each of them checked, in the order of the file.
 
-    Only the ids stay in memory; each iteration reads the file again.
+    Only the ids stay in memory; each iteration reads the file again. Texts are in the Unicode form NFC unless
+    ``raw_text``.
 
     Raises:
         UserError: see `stream_corpus`.
     """
 
-    def __init__(self, directory: Path, notices: Notices) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, notices: Notices, raw_text: bool = False) -> None:
+        self._directory, self.raw_text = directory, raw_text
         self._ids = dict.fromkeys(document.doc_id for document in stream_corpus(directory, notices))
         self.digest = hash_file(_require_corpus(directory))
         """SHA-256 (hex) of the corpus file."""
@@ -51,7 +52,7 @@ class Corpus:
         return len(self._ids)
 
     def __iter__(self) -> Iterator[Document]:
-        return stream_corpus(self._directory, Notices())
+        return stream_corpus(self._directory, Notices(), self.raw_text)
 
     def select(self, doc_ids: Collection[str]) -> Iterator[Document]:
         """Yield the documents that ``doc_ids`` name and the corpus has, in the order of the corpus."""
@@ -83,7 +84,7 @@ def _require_corpus(directory: Path) -> Path:
     return path
 
 
-def stream_corpus(directory: Path, notices: Notices) -> Iterator[Document]:
+def stream_corpus(directory: Path, notices: Notices, raw_text: bool = False) -> Iterator[Document]:
     """Yield the documents of a corpus of any size, in the order of the file.
 
     Only two digests and a line number per id stay in memory. A duplicate is counted and skipped, an empty document
@@ -96,7 +97,8 @@ def stream_corpus(directory: Path, notices: Notices) -> Iterator[Document]:
     seen: dict[bytes, tuple[bytes, int]] = {}
     for number, record in _read_records(path, notices):
         doc_id = _parse_id(record, ("docno", "docid", "doc_id"), path, number)
-        document = Document(doc_id, *compose(_parse_text(record, ("text", "default_text"), path, number, notices)))
+        text = _parse_text(record, ("text", "default_text"), path, number, notices)
+        document = Document(doc_id, *compose(text, raw_text))
         digest = _hash_text(document.text)
         first, line = seen.setdefault(_hash_text(document.doc_id), (digest, number))
         if first != digest:
@@ -112,8 +114,8 @@ def stream_corpus(directory: Path, notices: Notices) -> Iterator[Document]:
         raise UserError("the corpus is empty", "add documents", path)
 
 
-def read_queries(directory: Path, notices: Notices) -> list[Query]:
-    """Return all queries, in the order of the file.
+def read_queries(directory: Path, notices: Notices, raw_text: bool = False) -> list[Query]:
+    """Return all queries, in the order of the file; in the Unicode form NFC unless ``raw_text``.
 
     Raises:
         UserError: no queries file or an empty one, a malformed line, an unusable or repeated id, or an empty text.
@@ -130,7 +132,7 @@ def read_queries(directory: Path, notices: Notices) -> list[Query]:
             raise UserError(f"the query {query_id!r} is empty", "give it a text or remove it", path, number)
         if query_id in queries:
             raise UserError(f"the query {query_id!r} occurs twice", "keep one of them", path, number)
-        queries[query_id] = Query(query_id, *compose(text))
+        queries[query_id] = Query(query_id, *compose(text, raw_text))
     if not queries:
         raise UserError("the file has no queries", "add queries", path)
     if len(queries) < MIN_ITEMS:

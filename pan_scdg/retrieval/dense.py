@@ -58,14 +58,15 @@ class EncodeTask(NamedTuple):
     """Where a text is cut; None: the limit of the encoder."""
 
 
-_encoders: dict[tuple[Path, str], Encoder] = {}
+_encoders: dict[tuple[Path, str, bool], Encoder] = {}
 
 
-def open_encoder(folder: Path, device: str) -> Encoder:
+def open_encoder(folder: Path, device: str, raw_text: bool) -> Encoder:
     """Return the encoder in a folder, loaded once in a process."""
-    if (folder, device) not in _encoders:
-        _encoders[folder, device] = load_encoder(folder, device, dtype=choose_encoder_dtype(device))
-    return _encoders[folder, device]
+    key = folder, device, raw_text
+    if key not in _encoders:
+        _encoders[key] = load_encoder(folder, device, dtype=choose_encoder_dtype(device), raw_text=raw_text)
+    return _encoders[key]
 
 
 def release_encoders() -> None:

@@ -37,10 +37,10 @@ def describe_index(settings: RetrievalSettings, corpus: Corpus, encoder: Mapping
     """Return the manifest of the indexes that the routes of a profile need; ``encoder`` identifies that of vectors."""
     manifest: dict[str, Any] = {"format": FORMAT, "corpus": corpus.digest}
     if any(route.startswith("bm25") for route in settings.routes):
-        manifest["bm25"] = {"engine": settings.bm25}
+        manifest["bm25"] = {"engine": settings.bm25, "raw_text": corpus.raw_text}
     if encoder is not None and settings.dense is not None:
         dense = settings.dense
-        made = {**encoder, "document_tokens": dense.document_tokens}
+        made = {**encoder, "document_tokens": dense.document_tokens, "raw_text": corpus.raw_text}
         if any(route.startswith("dense") for route in settings.routes):
             cut = {"chunk_words": dense.chunk_words, "chunk_stride": dense.chunk_stride, "chunks": dense.chunks}
             manifest["chunks"] = made | cut

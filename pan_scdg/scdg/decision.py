@@ -10,6 +10,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.scdg.aggregation import Floats
 
 MAX_PAIRS = 2**24
+SCORE_DECIMALS = 6
+"""Digits of a final score of retrieval; the others depend on the processor."""
 
 
 class Choice(NamedTuple):
@@ -123,7 +125,7 @@ def rerank(
 ) -> list[tuple[str, float]]:
     """Return the documents, best first, by ``(1 - weight) * minmax(coarse) + weight * minmax(gain)``.
 
-    Ties are broken by document id (paper, Eq. pan26-stage2-score).
+    Scores are rounded to `SCORE_DECIMALS`, and equal ones go by document id (paper, Eq. pan26-stage2-score).
 
     Raises:
         ValueError: lengths differ, an id is repeated, a score is not finite, or ``weight`` is outside [0, 1].
@@ -133,4 +135,5 @@ def rerank(
     if not 0 <= weight <= 1:
         raise ValueError(f"weight must lie between 0 and 1, not {weight}")
     final = (1 - weight) * scale_min_max(coarse) + weight * scale_min_max(gain)
-    return sorted(zip(doc_ids, final.tolist()), key=lambda scored: (-scored[1], scored[0]))
+    rounded = [round(score, SCORE_DECIMALS) for score in final.tolist()]
+    return sorted(zip(doc_ids, rounded), key=lambda scored: (-scored[1], scored[0]))

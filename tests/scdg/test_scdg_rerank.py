@@ -40,6 +40,10 @@ def test_ties_are_broken_by_document_id() -> None:
     assert rerank(["d9", "d10", "c"], [1, 1, 1], [2, 2, 2], 0.75) == [("c", 0.0), ("d10", 0.0), ("d9", 0.0)]
 
 
+def test_scores_that_differ_by_rounding_are_equal() -> None:
+    assert rerank(["b", "a", "z"], [1, 1 - 1e-9, 0], [0, 0, 0], 0.5) == [("a", 0.5), ("b", 0.5), ("z", 0.0)]
+
+
 @pytest.mark.parametrize(
     ("doc_ids", "coarse", "gain", "weight"),
     [(["a"], [1, 2], [1], 0.5), (["a", "a"], [1, 2], [1, 2], 0.5), (["a"], [1], [1], 1.5), (["a"], [1], [1], math.nan)],

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.cli import run_command
+from pan_scdg.retrieval.candidates import read_stages
 from studies.__main__ import main
+from studies.retrieval import PAPER, make_candidates, read_ranking, rerank_by
 from tests.studies.made_results import feature, read_tables, write_corpus
 
 WORDS = [
@@ -121,6 +123,13 @@ def test_retrieval(work: Path, run: Callable[..., Path]) -> None:
     data, rest = work / "data" / "pan26", work / "rest.txt.gz"
     first, reranked = run("first", data, "pan26-bm25-full"), run("reranked", data, SMALL)
     assert main(["rest", "--scored", str(reranked), "--output", str(rest), str(first)]) == 0
+    row = read_ranking(str(reranked))
+    by_us = rerank_by(make_candidates(row, row.gains), PAPER)
+    assert by_us == {query: [doc_id for doc_id, _ in ranked] for query, ranked in row.final.items()}
+    stages = read_stages(reranked / "candidates.jsonl.gz")
+    assert {query: list(scores.items()) for query, scores in row.coarse.items()} == {
+        query: [tuple(one) for one in stage.candidates] for query, stage in stages.items()
+    }, "all digits: DAAC's last candidates differ by 2e-9"
     more = run("rest", data, SMALL, "--candidates", rest)
     options = ["--folds", work / "prepared" / "pan26" / "folds.jsonl", "--gains", more, "--rerank", "First"]
     tables = read_tables(study(work, "retrieval", "--data", data, *options, f"First={first}", f"Second={reranked}"))
