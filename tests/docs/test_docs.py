@@ -25,6 +25,7 @@ import pytest
 from pan_scdg import __version__
 from pan_scdg.cli import run_command
 from pan_scdg.cli.commands import cli
+from pan_scdg.methods import METHODS
 from pan_scdg.models.find import CATALOGUE
 from tests.docs.trimmed import write_trimmed_examples
 
@@ -130,7 +131,7 @@ def test_the_steps_by_hand_give_what_run_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    (steps,) = (command for command in COMMANDS if command.page.name == "architecture.md")
+    steps = next(command for command in COMMANDS if command.page.name == "architecture.md")
     (tmp_path / "steps.py").write_text(steps.text, encoding="utf-8")
     names = runpy.run_path(str(tmp_path / "steps.py"))
     assert f"# {capsys.readouterr().out.splitlines()[0]}" in steps.text
@@ -139,6 +140,24 @@ def test_the_steps_by_hand_give_what_run_gives(
     decision = json.loads((tmp_path / "out" / "decisions.jsonl").read_text(encoding="utf-8"))
     assert decision["score"] == pytest.approx(names["score"], abs=1e-4)
     assert [path.read_bytes() for path in (tmp_path / "out").glob("*.xml")] == [names["xml"]]
+
+
+@pytest.mark.documented
+def test_a_method_is_one_file_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("**A method.**")[2]
+    blocks = re.findall(r"```(python|toml|sh)\n(.*?)```", page, re.S)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "common_words.py").write_text(blocks[0][1], encoding="utf-8")
+    (tmp_path / "common-words.toml").write_text(blocks[2][1], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "own")
+    monkeypatch.delitem(sys.modules, "common_words", raising=False)
+    name, target = re.findall('"(.*?)"', blocks[1][1])
+    monkeypatch.setitem(METHODS, name, target.removeprefix("pan_scdg.methods."))
+    assert [run_line(line, tmp_path) for line in blocks[3][1].splitlines()] == [0] * 5
+    decisions = (tmp_path / "out" / "decided-words" / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["decision"] for line in decisions} == {True, False}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
