@@ -8,6 +8,7 @@ MiniLM, and what versions 2 to 5 of the library write for such models.
 import gc
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -148,9 +149,10 @@ class Encoder:
     def _encode_batch(self, texts: list[str], prompt: str) -> npt.NDArray[np.float32] | None:
         """Return the vectors of texts that are encoded together; None if memory is too short."""
         try:
-            tensor = self._model.encode(
-                texts, prompt=prompt, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False
-            )
+            with permit_kernels(self.device):
+                tensor = self._model.encode(
+                    texts, prompt=prompt, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False
+                )
         except Exception as e:
             if not is_out_of_memory(e):
                 raise
@@ -206,6 +208,15 @@ class Encoder:
     def fingerprint(self) -> str:
         """Return the SHA-256 of the model's folder; see ``fingerprint_folder``."""
         return fingerprint_folder(self.folder)
+
+
+def permit_kernels(device: str) -> AbstractContextManager[object]:
+    """Leave out cuDNN's attention on a GPU, which makes a plan for each new number of texts and length."""
+    if device == "cpu":
+        return nullcontext()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
 
 
 def plan_batches(tokens: Sequence[int], max_texts: int, max_tokens: int | None = None) -> Iterator[list[int]]:
@@ -274,6 +285,7 @@ def load_encoder(
         raise UserError(what, "copy the model's folder again", folder) from e
     model.tokenizer.split_special_tokens = not raw_text
     _check_complete(model[0].auto_model, transformer)
+    model[0].auto_model.config.use_cache = False  # a decoder would keep the keys and values of every layer
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
     if device == "cpu":

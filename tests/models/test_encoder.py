@@ -137,6 +137,25 @@ def test_a_batch_that_exceeds_the_memory_is_halved(
         minilm.encode(texts)
 
 
+def test_on_a_gpu_no_attention_is_planned_for_each_shape(minilm: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDNN, which plans anew for each shape of a batch, is permitted before and after only."""
+    import torch
+
+    attend, shapes = torch.nn.functional.scaled_dot_product_attention, set()
+
+    def record(query: Any, *others: Any, **options: Any) -> Any:
+        permitted = (torch.backends.cuda.cudnn_sdp_enabled(), torch.backends.cuda.flash_sdp_enabled())
+        shapes.add((permitted, *query.shape[::2]))
+        return attend(query, *others, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", record)
+    monkeypatch.setattr(minilm, "device", "cuda")
+    minilm.encode(["word " * length for length in range(1, 101)])
+    assert len(shapes) == 50
+    assert {permitted for permitted, *_ in shapes} == {(False, True)}
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+
+
 def test_a_prompt_precedes_each_text(minilm: Encoder) -> None:
     check_vectors(find_encoder_folder(NAME), minilm.encode(["cat"], prompt="query: "), minilm.encode(["query: cat"]))
 
