@@ -6,13 +6,14 @@ asks for the text of the file (``raw_text``, as in the paper); results count the
 
 import unicodedata
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import regex
 
-Integers = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 MAX_MARKS = 30
 """Combining marks of a letter that count, as in Unicode's stream-safe format; no language has more.
 
@@ -60,7 +61,7 @@ def list_forms(name: str) -> list[str]:
     return list(dict.fromkeys([name, normalize("NFC", name), normalize("NFD", name)]))
 
 
-def restore_spans(original: str | None, spans: npt.ArrayLike) -> Integers:
+def restore_spans(original: str | None, spans: "npt.ArrayLike") -> "npt.NDArray[np.int64]":
     """Return the spans of a text in NFC as spans of the original.
 
     A part of a letter with accents stands for the whole. An empty span stays empty.
@@ -69,6 +70,8 @@ def restore_spans(original: str | None, spans: npt.ArrayLike) -> Integers:
         original: see `Composed`.
         spans: first character and exclusive end in the text in NFC, ``[n, 2]``.
     """
+    import numpy as np
+
     composed = np.asarray(spans, np.int64).reshape(-1, 2)
     if original is None:
         return composed
@@ -79,8 +82,10 @@ def restore_spans(original: str | None, spans: npt.ArrayLike) -> Integers:
 
 
 @lru_cache(MAPPED_TEXTS)
-def _map_characters(original: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def _map_characters(original: str) -> "tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]":
     """Return where each character of the text in NFC begins in the original, and where each one before it ends."""
+    import numpy as np
+
     begins, ends, at = list[int](), [0], 0
     for cluster in _CLUSTER.findall(original):
         end, composed = at + len(cluster), normalize("NFC", cluster)

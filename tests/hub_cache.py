@@ -15,20 +15,20 @@ def write_encoder(folder: Path) -> Path:
 
 
 def add_snapshot(hub: Path, repository: str, revision: str, source: Path | None = None) -> Path:
-    """A snapshot with the files of ``source`` (default: an empty ``config.json``), each a link to its blob.
+    """A snapshot with the files of ``source``, each a link to its blob.
 
     Args:
         hub: the cache; other snapshots of the repository may be there.
         repository: ``org/name``.
         revision: the snapshot's commit; the first letter keeps its blobs apart from those of another.
-        source: a folder.
+        source: a folder; None: an empty ``config.json`` and a file without weights.
     """
     root = hub / f"models--{repository.replace('/', '--')}"
     snapshot = root / "snapshots" / revision
     snapshot.mkdir(parents=True)
     (root / "blobs").mkdir(exist_ok=True)
     files = {p.relative_to(source): p.read_bytes() for p in source.rglob("*") if p.is_file()} if source else {}
-    for name, data in (files or {Path("config.json"): b"{}"}).items():
+    for name, data in (files or {Path("config.json"): b"{}", Path("model.safetensors"): b""}).items():
         blob = root / "blobs" / f"{revision[0]}-{'-'.join(name.parts)}"
         blob.write_bytes(data)
         (snapshot / name).parent.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pan_scdg.errors import UserError, get_first_line
-from pan_scdg.pan.untrusted import parse_json
+from pan_scdg.pan.untrusted import check_format, open_regular, parse_json
 
 if TYPE_CHECKING:
     from pan_scdg.settings import ModelSettings
@@ -25,7 +25,9 @@ CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenize
 ADAPTER = "adapter_config.json"
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 """Further files from which sentence-transformers learns which classes to use."""
-WEIGHTS = "model.safetensors"
+SAFETENSORS = ".safetensors"
+WEIGHTS = f"model{SAFETENSORS}"
+OTHER_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack")
 INDEX = f"{WEIGHTS}.index.json"
 MAX_JSON_BYTES = 64 << 20
 """Of a settings file or an index of weights; the index of a model of 10,000 tensors has one MB."""
@@ -36,6 +38,10 @@ MAX_NAME_CHARACTERS = 200
 """Of a file's name inside a model folder; file systems permit 255 bytes."""
 MAX_LAYERS = 1000
 """Each layer is built, with all that belongs to it, before a weight is read."""
+BEGINNING_BYTES = 512
+"""Of a file, by which its type is recognised."""
+HEADER_LENGTH_BYTES = 8
+"""At the beginning of safetensors, before their header in JSON."""
 READ_INTO_MEMORY = (".json", ".txt", ".model", ".jinja")
 CODE = "auto_map"
 """The field that asks for classes from the folder itself."""
@@ -122,14 +128,13 @@ def list_weight_files(folder: Path) -> list[Path]:
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
     if not names:
-        raise UserError(
-            "no weights in safetensors format were found",
-            f"convert the checkpoint to safetensors ({WEIGHTS}, or files with an index)",
-            folder,
-        )
+        remedy = "fetch or copy the model again"
+        if any(path for pattern in OTHER_WEIGHTS for path in folder.glob(pattern)):
+            remedy = f"convert the checkpoint to safetensors ({WEIGHTS}, or files with an index)"
+        raise UserError("no weights in safetensors format were found", remedy, folder)
     for path in (files := [folder / name for name in sorted(names)]):
         if not path.is_file():
-            raise UserError("the index names this file, but it is missing", "complete the checkpoint", path)
+            raise UserError("the index names this file, but it is missing", "fetch or copy it again", path)
     return files
 
 
@@ -215,7 +220,8 @@ def make_library_config(config: ModelConfig, settings: "ModelSettings") -> Any:
 def check_entries(folder: Path, recursive: bool = False) -> None:
     """Raise UserError unless every visible entry of a model folder is a regular file or a folder.
 
-    Opening anything else, such as a pipe, could block forever. With ``recursive``, inner folders are checked too; they
+    Opening anything else, such as a pipe, could block forever. A file of the model that is none, such as a pointer of
+    Git LFS, is named. With ``recursive``, inner folders are checked too; they
     must not be links, which a fingerprint would not cover.
     """
     with os.scandir(folder) as entries:
@@ -234,6 +240,15 @@ def check_entries(folder: Path, recursive: bool = False) -> None:
             raise UserError("not a regular file", "replace it with the model's file", entry.path)
         elif entry.name.endswith(READ_INTO_MEMORY) and status.st_size > MAX_TEXT_BYTES:
             raise UserError(f"larger than {MAX_TEXT_BYTES} bytes", "replace it with the model's file", entry.path)
+        elif entry.name.endswith((*READ_INTO_MEMORY, SAFETENSORS)):
+            _check_type(Path(entry.path))
+
+
+def _check_type(path: Path) -> None:
+    with open_regular(path) as file:
+        beginning = file.read(BEGINNING_BYTES)
+    if not beginning.startswith(b"{", HEADER_LENGTH_BYTES):  # of safetensors, whose length may look like another format
+        check_format(beginning, path)
 
 
 def read_json(path: Path) -> Any:
@@ -268,6 +283,13 @@ def read_object(path: Path) -> dict[str, Any]:
     return data
 
 
+def drop_chance(tokenizer: Any) -> None:
+    """Switch off what makes a tokenizer encode a text in another way each time: the dropout of a BPE, for training."""
+    model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    if getattr(model, "dropout", None) is not None:
+        model.dropout = None
+
+
 def diagnose_tokenizer(folder: Path) -> UserError | None:
     """Return the fault of the ``tokenizer.json`` of a folder; None if the file is intact or missing.
 
@@ -295,7 +317,7 @@ def _read_index(path: Path) -> set[str]:
     for weight, name in weight_map.items():
         if not isinstance(name, str):
             raise UserError(f"names no file for {weight}", "replace the damaged file", path)
-        if Path(name).name != name or not name.endswith(".safetensors") or len(name) > MAX_NAME_CHARACTERS:
+        if Path(name).name != name or not name.endswith(SAFETENSORS) or len(name) > MAX_NAME_CHARACTERS:
             what = f"names {name[:80]!r}, which is not a safetensors file in the same folder"
             raise UserError(what, "replace the damaged file", path)
     return set(weight_map.values())

@@ -18,10 +18,18 @@ import numpy.typing as npt
 import regex
 
 from pan_scdg.errors import UserError, get_first_line
-from pan_scdg.models.checkpoint import check_entries, diagnose_tokenizer, list_weight_files, read_config, read_json
+from pan_scdg.models.checkpoint import (
+    check_entries,
+    diagnose_tokenizer,
+    drop_chance,
+    list_weight_files,
+    read_config,
+    read_json,
+)
 from pan_scdg.models.devices import explain_model_too_large, explain_too_large, free_memory, is_out_of_memory
 from pan_scdg.models.find import CONFIG, MODULES, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.models.weights import check_weights
 from pan_scdg.settings import EncoderDtype
 
 MAX_PADDING = 1 / 6
@@ -284,8 +292,10 @@ def load_encoder(
         what = f"the embedding model cannot be loaded: {get_first_line(e)}"
         raise UserError(what, "copy the model's folder again", folder) from e
     model.tokenizer.split_special_tokens = not raw_text
+    drop_chance(model.tokenizer)
     _check_complete(model[0].auto_model, transformer)
     model[0].auto_model.config.use_cache = False  # a decoder would keep the keys and values of every layer
+    check_weights(model[0].auto_model.named_parameters(), transformer)
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
     if device == "cpu":

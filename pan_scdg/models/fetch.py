@@ -4,12 +4,14 @@ The Dockerfile runs this module, ``python -m pan_scdg.models.fetch "scdg-mini NA
 contains only the modules it needs, so that other changes of the code do not fetch the models again.
 """
 
+import hashlib
 import logging
 import os
 import re
 import shutil
 import sys
 from difflib import get_close_matches
+from pathlib import Path
 
 from pan_scdg.bundled import find_model_cache, make_cache_folder
 from pan_scdg.errors import UserError
@@ -18,6 +20,9 @@ from pan_scdg.models.find import BUNDLED, CATALOGUE, CONFIG, REVISION_FILE, Publ
 PERMITTED = re.compile(r"(\d+_[A-Za-z]+/)?(?!consolidated)[A-Za-z0-9_][A-Za-z0-9_.-]*\.(json|txt|model|safetensors)")
 """Settings, vocabularies and weights, none of which can contain code, at the top or in the folder of a module of
 sentence-transformers (``1_Pooling``). Other folders, and ``consolidated``, have the weights in other formats."""
+SHA256_LENGTH = 64
+"""Hexadecimal digits."""
+BLOCK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 30.0
 """For the hub to list a repository."""
 TOKEN_REMEDY = "give a token of your account to this command in the environment variable HF_TOKEN"
@@ -36,8 +41,8 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
         revision: a commit, branch or tag of its repository; None: the commit of the catalogue.
 
     Raises:
-        UserError: the revision is missing, the hub refuses or lacks the model, the network fails, the cache cannot be
-            written, or the folder exists.
+        UserError: the revision is missing, the hub refuses or lacks the model, the network fails, a file has not the
+            hash that the hub announces, the cache cannot be written, or the folder exists.
     """
     published = _look_up(name)
     revision = revision or published.commit
@@ -48,7 +53,7 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
     if folder.exists():
         raise UserError("the folder exists already", "remove it to fetch the model again", folder)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_url, snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its warnings contain signed addresses
@@ -61,6 +66,9 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
         partial = cache / f".{name}.{info.sha}.part"
         make_cache_folder(partial)
         snapshot_download(published.repository, revision=info.sha, allow_patterns=names, local_dir=partial)
+        for file in names:
+            address = hf_hub_url(published.repository, file, revision=info.sha)
+            _check_hash(partial / file, get_hf_file_metadata(address, timeout=TIMEOUT_SECONDS).etag)
     except Exception as e:  # from the library, its HTTP client or the operating system
         raise explain_hub_error(e, published, revision) from e
     shutil.rmtree(partial / ".cache")  # the library's notes
@@ -68,7 +76,7 @@ def fetch_model(name: str, revision: str | None) -> list[str]:
     partial.rename(folder)
     return [
         f"{name}: {folder}",
-        f"{published.repository} at {info.sha}, {len(names)} files",
+        f"{published.repository} at {info.sha}, {len(names)} files with the hashes that the hub announces",
         f"licence: {published.licence}",
     ]
 
@@ -143,6 +151,27 @@ def _look_up(name: str) -> Published:
             remedy = f"did you mean {close[0]!r}? `pan-scdg models list` lists them"
         raise UserError(f"there is no model {name!r}", remedy)
     return CATALOGUE[name]
+
+
+def _check_hash(path: Path, announced: str | None) -> None:
+    """Raise UserError unless a file has the hash that the hub announces, and remove it, so that it is fetched again.
+
+    The library compares sizes alone.
+
+    Args:
+        path: the file.
+        announced: the SHA-256 of a large file, or git's SHA-1 of a small one.
+    """
+    if announced is None or not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", announced):
+        raise UserError(f"the hub announces no hash of {path.name}", "use the hub itself instead of a mirror")
+    digest = hashlib.sha256() if len(announced) == SHA256_LENGTH else hashlib.sha1(b"blob %d\0" % path.stat().st_size)
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+    if digest.hexdigest() != announced:
+        path.unlink()
+        what = f"{path.name} arrived damaged: its hash is {digest.hexdigest()}, and the hub announces {announced}"
+        raise UserError(what, "run the same command again; it fetches this file again")
 
 
 def _check_names(names: list[str], published: Published, revision: str) -> None:

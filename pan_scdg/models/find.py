@@ -242,8 +242,8 @@ def _search(name: str, mark: str) -> FoundModel:
         _check_mark(name, cached, mark)  # a partly copied folder must not be replaced by another copy of the model
         return FoundModel(name, cached, "model_cache", _read_revision(cached / REVISION_FILE))
     snapshot = _find_snapshot(name, _find_repository(name, mark))
-    if not (snapshot / mark).is_file():
-        raise UserError(f"model {name}: the snapshot has no {mark}", "mount or fetch it again", snapshot)
+    if lack := _find_lack(snapshot, mark):
+        raise _explain_incomplete(name, snapshot, mark, lack)
     return FoundModel(name, snapshot, "huggingface cache", snapshot.name)
 
 
@@ -298,6 +298,29 @@ def _find_snapshot(name: str, repository: Path) -> Path:
         what = f"model {name}: refs/main is missing, and there are several snapshots: {names}"
         raise UserError(what, _choose_one(name), repository)
     return folders[0]
+
+
+def _find_lack(snapshot: Path, mark: str) -> str | None:
+    """Return what a snapshot lacks: a download that stopped, or fetched its settings alone, leaves a part."""
+    if not (snapshot / mark).is_file():
+        return mark
+    index = next(iter(snapshot.glob("*.safetensors.index.json")), None)
+    parts = [] if index is None else re.findall(r'"([^"/]+\.safetensors)"', index.read_text("utf-8", "replace"))
+    if missing := [name for name in sorted(set(parts)) if not (snapshot / name).is_file()]:
+        return missing[0]
+    return None if any(path.is_file() for path in snapshot.rglob("*.safetensors")) else "weights (.safetensors)"
+
+
+def _explain_incomplete(name: str, snapshot: Path, mark: str, lack: str) -> UserError:
+    """Return the error for a snapshot that lacks a file; it names another snapshot that is complete."""
+    what, remedy = f"model {name}: the snapshot {snapshot.name} lacks {lack}", "mount or fetch it again"
+    others = [path for path in sorted(snapshot.parent.iterdir()) if path.is_dir() and _find_lack(path, mark) is None]
+    if others:
+        what += f", and {others[0].name} is complete"
+        remedy += f", or give {others[0]} as the model"
+    elif mark == CONFIG and any(snapshot.glob("*.bin")):
+        remedy = "convert the weights to safetensors"
+    return UserError(what, remedy, snapshot)
 
 
 def _choose_one(name: str) -> str:

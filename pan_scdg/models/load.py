@@ -15,12 +15,14 @@ from pan_scdg.models.checkpoint import (
     ModelConfig,
     check_library,
     diagnose_tokenizer,
+    drop_chance,
     make_library_config,
     read_config,
     read_object,
 )
 from pan_scdg.models.devices import check_device, explain_model_too_large, is_out_of_memory
 from pan_scdg.models.fingerprint import check_recorded, fingerprint_weights
+from pan_scdg.models.weights import FETCH_AGAIN, check_weights
 from pan_scdg.scdg.sequences import Tokenizer
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ def load_tokenizer(
     # We compare lengths with the model ourselves; a smaller number here would only print a warning for long texts.
     tokenizer.model_max_length = 10**9
     tokenizer.split_special_tokens = not raw_text
+    drop_chance(tokenizer)
     check_probes(tokenizer, settings.probes, folder)
     return cast(Tokenizer, tokenizer)
 
@@ -119,6 +122,7 @@ def load_model(
     fingerprint = fingerprint_weights(folder) if fingerprint is None else fingerprint
     with _explain_failure(folder, "model", device):
         model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
+        check_weights(model.named_parameters(), folder)
         _check_vocabulary(model, tokenizer, folder)
         _check_logits(model, folder)
     return LanguageModel(tokenizer, model, device, settings.name, fingerprint)
@@ -228,6 +232,9 @@ def _check_logits(model: Any, folder: Path) -> None:
         with torch.inference_mode():
             own = model(input_ids=ids, use_cache=False).logits.float()
             ours = head(decoder(input_ids=ids, use_cache=False).last_hidden_state).float()
+        if not own.isfinite().all() or bool((own == own[..., :1]).all()):
+            what = "the model gives all tokens the same probability, or values that are not finite"
+            raise UserError(f"{what}: its weights are damaged", FETCH_AGAIN, folder)
         relative = 1e-4 if model.dtype == torch.float32 else 2e-2
         if own.shape == ours.shape and (own - ours).abs().max() <= relative * own.abs().max():
             return

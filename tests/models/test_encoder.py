@@ -375,6 +375,14 @@ def without_a_weight(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+def with_zeros(folder: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    weights["encoder.layer.0.output.dense.weight"][:] = 0
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
@@ -383,6 +391,7 @@ def without_a_weight(folder: Path) -> None:
         (lambda f: edit(f / "config.json", model_type="none"), ": the embedding model cannot be loaded: "),
         (lambda f: (f / "model.safetensors").write_bytes(b"cut"), ": the embedding model cannot be loaded: "),
         (lambda f: put(f / "tokenizer.json", '{"version": "1.0"'), "/tokenizer.json: not a tokenizer: "),
+        (with_zeros, ": the weights encoder.layer.0.output.dense.weight are damaged: 100% of their rows"),
         (without_a_weight, ": the embedding model lacks 1 weights, encoder.layer.0.output.dense.weight first. Copy"),
     ],
 )

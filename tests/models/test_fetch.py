@@ -128,6 +128,19 @@ def test_a_broken_connection_continues_where_it_broke(fetch: Fetch, hub: LocalHu
     assert "config.json" not in hub.fetched(), "what was whole is not fetched again"
 
 
+def test_a_file_that_has_not_the_hash_that_the_hub_announces(fetch: Fetch, hub: LocalHub, cache: Path) -> None:
+    hub.damaged |= (names := {"model.safetensors", "tokenizer.json"})
+    for name in sorted(names):
+        refusal = check_refused(fetch(), cache)
+        assert f"{name} arrived damaged: its hash is " in refusal
+        assert refusal.endswith(". Run the same command again; it fetches this file again.\n")
+        hub.damaged.remove(name)
+        hub.asked.clear()
+    assert fetch().returncode == 0
+    assert read_folder(cache / NAME) == list_expected(hub)
+    assert hub.fetched() == {"tokenizer.json"}, "what was right is not fetched again"
+
+
 def test_a_stopped_fetch_continues(fetch: Fetch, hub: LocalHub, cache: Path, start: Start) -> None:
     hub.cut["model.safetensors"], hub.stalls = 1000, True
     with start() as process:

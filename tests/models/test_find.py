@@ -111,10 +111,32 @@ def test_refs_that_name_no_snapshot(mount: Callable[..., Path], main: str) -> No
 def test_an_incomplete_snapshot(mount: Callable[..., Path]) -> None:
     snapshot = mount("org/m", REVISIONS[0])
     shutil.rmtree(snapshot.parents[1] / "blobs")  # the links lead nowhere
-    with pytest.raises(UserError, match=r"the snapshot has no config\.json"):
+    with pytest.raises(UserError, match=r"the snapshot a{40} lacks config\.json. Mount or fetch it again"):
         find_model("m")
     shutil.rmtree(snapshot)
     with pytest.raises(UserError, match="no snapshot was found"):
+        find_model("m")
+
+
+@pytest.mark.parametrize(
+    ("more", "lack"),
+    [
+        ({}, r"weights \(\.safetensors\)"),
+        (
+            {"model.safetensors.index.json": '{"weight_map": {"a": "m-2.safetensors"}}', "m-1.safetensors": ""},
+            "m-2.s.*",
+        ),
+    ],
+)
+def test_a_newer_snapshot_without_all_weights(
+    more: dict[str, str], lack: str, mount: Callable[..., Path], tmp_path: Path
+) -> None:
+    complete, source = mount("org/m", REVISIONS[0]), write_model(tmp_path / "partial")
+    for name, text in more.items():
+        (source / name).write_text(text)
+    mount("org/m", REVISIONS[1], main=REVISIONS[1], source=source)
+    says = f"the snapshot {'b' * 40} lacks {lack}, and {'a' * 40} is complete. Mount or fetch it again, or give "
+    with pytest.raises(UserError, match=f"{says}{complete} as the model"):
         find_model("m")
 
 

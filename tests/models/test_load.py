@@ -222,6 +222,29 @@ def pickled(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
+UP = "model.layers.0.mlp.up_proj.weight"
+
+
+def with_weights(change: Callable[[Any], Any], name: str = UP) -> Callable[[Path], None]:
+    """A change of some weights."""
+
+    def damage(folder: Path) -> None:
+        from safetensors.torch import load_file, save_file
+
+        weights = load_file(folder / "model.safetensors")
+        change(weights[name])
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return damage
+
+
+def zero_filled(folder: Path) -> None:
+    """What a download that reserved the whole file leaves when it stops."""
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] + bytes(len(data) - len(data) // 2))
+
+
 def larger_tokenizer(folder: Path) -> None:
     tokenizer: Any = load_tokenizer(folder, FP32)
     tokenizer.add_tokens([f"<extra{i}>" for i in range(20)])
@@ -234,6 +257,23 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "no weights in safetensors"),
     "a pickle": (pickled, "no weights in safetensors"),
     "bytes": (lambda f: (f / "model.safetensors").write_bytes(b"\xff" * 100), "the model cannot be loaded"),
+    "a half of zeros": (
+        zero_filled,
+        "weights .* are damaged: .* rows are zero. Fetch or copy",
+    ),
+    "a lost block": (
+        with_weights(lambda w: w[: len(w) // 4].zero_()),
+        f"{UP} are damaged: 25% of their rows",
+    ),
+    "a number that is none": (
+        with_weights(lambda w: w[0].fill_(float("nan"))),
+        f"{UP} have values that are",
+    ),
+    "an infinite number": (
+        with_weights(lambda w: w[:1].fill_(float("inf")), "model.norm.weight"),
+        r"model\.norm\.weight have values that are not finite. Fetch",
+    ),
+    "a norm of zeros": (with_weights(lambda w: w.zero_(), "model.norm.weight"), "all tokens the same probability"),
     "half an object": (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON"),
     "a list": (lambda f: (f / "config.json").write_text("[]"), "is not a JSON object"),
     "brackets": (
@@ -318,6 +358,30 @@ def test_a_pipe_in_the_place_of_a_file(file: str, copied: Path) -> None:
     if file == "config.json":
         with pytest.raises(UserError, match="not a regular file"):
             read_config(copied)
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_pointer_in_the_place_of_a_file(file: str, copied: Path) -> None:
+    (copied / file).write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2\nsize 12345\n")
+    with pytest.raises(
+        UserError, match=rf"{file}: this is a pointer of Git LFS, not the file itself. Run `git lfs pull`"
+    ):
+        find_model("tiny", copied)
+
+
+def test_a_header_as_long_as_the_first_bytes_of_another_format_is_none(copied: Path) -> None:
+    header = b"{" + b" " * (0x88B1F - 1)
+    (copied / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)  # begins as a gzip file
+    assert find_model("tiny", copied).folder == copied
+
+
+def test_a_tokenizer_encodes_a_text_in_one_way(copied: Path, ids: Ids) -> None:
+    path = copied / "tokenizer.json"
+    data = json.loads(path.read_text())
+    data["model"]["dropout"] = 0.5
+    path.write_text(json.dumps(data))
+    encode: Any = load_tokenizer(copied, FP32).encode
+    assert {text: tuple(encode(text, add_special_tokens=False)) for text in ids} == ids
 
 
 def test_a_command_reports_a_damaged_model_in_one_line(
