@@ -285,7 +285,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def drop_chance(tokenizer: Any) -> None:
     """Switch off what makes a tokenizer encode a text in another way each time: the dropout of a BPE, for training."""
-    model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    model: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
     if getattr(model, "dropout", None) is not None:
         model.dropout = None
 
