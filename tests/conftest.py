@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The container comes third, because `.ci/run` is still building the image when the tests begin.
     """
-    first = ("tests/docs/", "tests/jobs/", CONTAINER)
+    first = ("tests/docs/", "tests/jobs/", "tests/cli/", CONTAINER)
     items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in first])
 
 

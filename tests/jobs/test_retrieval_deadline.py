@@ -9,7 +9,7 @@ import pytest
 from pan_scdg.jobs import rerank, retrieval
 from pan_scdg.jobs.rerank import CandidateScorer, SourceTask
 from pan_scdg.jobs.result import read_job
-from tests.jobs.test_retrieval_job import DOCUMENTS, run_rows
+from tests.jobs.test_retrieval import DOCUMENTS, run_rows
 
 Run = Callable[..., Any]
 LEXICAL = {"retrieval.routes": ["bm25-sentence"], "retrieval.fusion": "none"}

@@ -11,7 +11,7 @@ from pan_scdg.models.checkpoint import count_positions, read_config
 from pan_scdg.profile import find_profile, list_profiles, load_profile
 from studies.prepare import MAX_TOKENS
 
-STAND_INS = Path(__file__).parent / "stand_ins"
+STAND_INS = Path(__file__).parents[1] / "stand_ins"
 
 QWEN3 = [name for name in list_profiles() if "qwen3" in name]
 PAIRS_2025 = [name for name in list_profiles() if name.startswith("pan25-") and load_profile(name).gains is not None]

@@ -15,7 +15,7 @@ from pan_scdg.pan.text_alignment import PairCorpus, read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.records import Passage, Query, TextFile
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 RETRIEVAL = EXAMPLES / "pan26-retrieval"
 HALVES = ("calibration", "test")
 LONG_SPAN = 2000  # characters of a source

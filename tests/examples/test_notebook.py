@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[1] / "examples" / "scorer.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "scorer.ipynb"
 
 
 def test_the_cells_print_what_the_notebook_shows(monkeypatch: pytest.MonkeyPatch) -> None:

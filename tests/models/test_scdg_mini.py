@@ -13,7 +13,7 @@ from pan_scdg.models.load import LanguageModel, load_model, load_tokenizer
 from pan_scdg.profile import load_profile
 from pan_scdg.scdg.sequences import Tokenizer, build_pair_passes
 
-FOLDER = Path(__file__).parents[1] / "model_cache" / "scdg-mini"
+FOLDER = Path(__file__).parents[2] / "model_cache" / "scdg-mini"
 SETTINGS = load_profile("offline").need_model()
 
 
@@ -54,7 +54,7 @@ def test_every_text_survives_its_tokens() -> None:
 
 
 def test_a_text_behind_itself_costs_a_fraction() -> None:
-    half = Path(__file__).parents[1] / "examples" / "pan25-pairs" / "calibration"
+    half = Path(__file__).parents[2] / "examples" / "pan25-pairs" / "calibration"
     text = min((half / "src").iterdir()).read_text(encoding="utf-8")[:2000]
     passes = build_pair_passes(tokenizer(), text, text)
     alone, given = (-float(np.mean(compute_target_log_probs(model(), p, 512))) for p in passes)

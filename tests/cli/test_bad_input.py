@@ -19,7 +19,7 @@ import pytest
 
 from pan_scdg.cli import run_command
 
-PROFILE = Path(__file__).parent / "profiles" / "small.toml"
+PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
 Files = Mapping[str, str | bytes | None]
 """What lies below the working directory, by relative name; None takes a file of the good input away."""
 

@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-NEWS = Path(__file__).parents[1] / "examples" / "same-topic-news"
+NEWS = Path(__file__).parents[2] / "examples" / "same-topic-news"
 Cluster = tuple[str, ...]
 
 

@@ -24,8 +24,8 @@ from pan_scdg.cli.start import MAIN_PROFILES
 from pan_scdg.errors import UserError
 from pan_scdg.profile import list_profiles
 
-ROOT = Path(__file__).parents[1]
-PROFILE = Path(__file__).parent / "profiles" / "small.toml"
+ROOT = Path(__file__).parents[2]
+PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
 HEAVY = (
     "torch",
     "transformers",

@@ -17,7 +17,7 @@ from pan_scdg.jobs.tira import choose_submission, make_call, read_manifest
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.profile import SHIPPED, load_profile
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / "tira.yml"
 TEXT = b"The river rose in the night and took the bridge with it. In the morning nobody could cross to the mill.\n"
 ENTRY = {
@@ -67,6 +67,7 @@ def test_the_call_of_an_entry(name: str) -> None:
     assert "--dry-run" not in make_call(entry, ROOT, False)
 
 
+@pytest.mark.usefixtures("real_encoder")
 def test_a_pair_that_cannot_be_scored_leaves_the_others(tmp_path: Path) -> None:
     """The command of tira.yml without the container's entry point, on a document that is not UTF-8 and a good one."""
     given = tmp_path / "in"

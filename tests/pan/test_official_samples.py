@@ -14,7 +14,7 @@ from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_spans, read_truth
 from pan_scdg.records import DocumentPair, Passage
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 ORIGINAL = {"00004": 133, "00005": 26, "00013": 23}
 """Reused passages of the three sample pairs that hold any (README of the sample: simple, medium and hard together)."""
 
