@@ -66,7 +66,7 @@ def test_the_script_and_the_module_are_the_command_line(call: Call) -> None:
 
 @pytest.mark.long
 def test_the_demo_runs_on_the_bundled_model_and_examples(call: Call) -> None:
-    done = call("pan-scdg", "demo", "--device", "cpu", "--quiet")
+    done = call("pan-scdg", "--quiet", "demo", "--device", "cpu")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("One decision explained: ")
     assert "nDCG@10" in done.stdout

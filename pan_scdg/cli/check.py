@@ -11,10 +11,8 @@ from pan_scdg.cli.options import (
     cluster_option,
     device_option,
     load_chosen_profile,
-    model_option,
     overwrite_option,
     profile_option,
-    quiet_option,
     workers_option,
 )
 from pan_scdg.logs import say
@@ -22,7 +20,7 @@ from pan_scdg.logs import say
 FILE_OR_FOLDER = click.Path(path_type=Path)
 HEADINGS = {
     "Input and output": ("output", "among", "old", "author_folders", "template", "gains", "strict", "overwrite"),
-    "Model": ("profile", "model", "device"),
+    "Model": ("profile", "device"),
     "Devices": ("workers", "cluster"),
 }
 
@@ -50,13 +48,11 @@ HEADINGS = {
     help="Measure the gain of each passage from its source, with the language model of the profile.",
 )
 @profile_option
-@model_option
 @device_option
 @workers_option
 @cluster_option
 @click.option("--strict", is_flag=True, help="Treat warnings about the texts as errors.")
 @overwrite_option
-@quiet_option
 def check(
     suspicious: Path,
     sources: Path | None,
@@ -89,7 +85,7 @@ def check(
         raise click.UsageError("--author-folders needs --among")
     inputs = Inputs(suspicious, sources, among, old, template, author_folders)
     paths = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--old": old, "--template": template}
-    check_folders(output, paths | {"--model": rest["model"], "--profile": find_profile_file(profile)})
+    check_folders(output, paths | {"--profile": find_profile_file(profile)})
     chosen = load_chosen_profile(profile)
     options = CheckOptions(inputs, output, device=choose_device(chosen, device), **rest)
     table, lines = check_texts(chosen, options)

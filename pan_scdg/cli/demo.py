@@ -65,7 +65,7 @@ def run_demo(output: Path, device: str) -> Iterator[str]:
 def explain_pair(profile: Profile, device: str) -> str:
     """Return the decision about one pair of the examples in a sentence."""
     suspicious, source = PAIRS / "susp" / f"{PAIR[0]}.txt", PAIRS / "src" / f"{PAIR[1]}.txt"
-    result = score_files(profile, suspicious, source, device=device, model=None, engine="packed")
+    result = score_files(profile, suspicious, source, device=device, model=None)
     passages = result.passages or ()
     decision = "the profile has no threshold for this model"
     if result.threshold is not None:

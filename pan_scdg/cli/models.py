@@ -1,10 +1,6 @@
 """The command group ``models``: list and fetch the models that profiles need."""
 
-import json
-
 import click
-
-from pan_scdg.cli.options import json_option, quiet_option
 
 COLUMNS = ("model", "found", "size", "licence", "revision")
 
@@ -20,9 +16,7 @@ def models() -> None:
 
 
 @models.command("list")
-@json_option
-@quiet_option
-def list_models(as_json: bool) -> None:
+def list_models() -> None:
     """List the models of each profile with folder, size, licence and revision, without reading weights.
 
     \b
@@ -33,9 +27,6 @@ def list_models(as_json: bool) -> None:
 
     needs = {name: load_profile(name).list_models() for name in list_profiles()}
     states = {name: _examine(name) for name in dict.fromkeys(name for names in needs.values() for name in names)}
-    if as_json:
-        click.echo(json.dumps({"profiles": needs, "models": states}, indent=2))
-        return
     _echo_table([("profile", "needs"), *((name, ", ".join(names) or "nothing") for name, names in needs.items())])
     click.echo()
     _echo_table([COLUMNS, *((name, *(state[column] for column in COLUMNS[1:])) for name, state in states.items())])
@@ -47,7 +38,6 @@ def list_models(as_json: bool) -> None:
 @models.command()
 @click.argument("name")
 @click.option("--revision", metavar="REV", help="Commit, branch or tag to download instead of the pinned commit.")
-@quiet_option
 def fetch(name: str, revision: str | None) -> None:
     """Fetch a model or the jars of Terrier into the model cache.
 

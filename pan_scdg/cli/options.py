@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pan_scdg.errors import need_packages
-from pan_scdg.logs import show_logs
 
 if TYPE_CHECKING:
     from pan_scdg.profile import Profile
@@ -92,16 +91,6 @@ cluster_option = click.option(
     callback=parse_address,
     help="Compute on all GPUs of this machine, of the Ray cluster that it is part of, or of the one at HOST:PORT "
     "(extra `cluster`).",
-)
-
-
-def _silence(_context: click.Context, _parameter: click.Parameter, quiet: bool) -> None:
-    if quiet:
-        show_logs(quiet=True)
-
-
-quiet_option = click.option(
-    "--quiet", is_flag=True, expose_value=False, callback=_silence, help="Show only errors and warnings."
 )
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import FOLDER, device_option, model_option, profile_option, quiet_option
+from pan_scdg.cli.options import FOLDER, device_option, profile_option
 
 LOG = "preflight.txt"
 
@@ -20,12 +20,8 @@ LOG = "preflight.txt"
     help="Input folder, for an estimate of the hours that it takes.",
 )
 @device_option
-@model_option
-@quiet_option
 @click.pass_context
-def preflight(
-    context: click.Context, profile: str, output: Path, directory: Path | None, device: str, model: Path | None
-) -> None:
+def preflight(context: click.Context, profile: str, output: Path, directory: Path | None, device: str) -> None:
     """Try device, driver, memory, models, attention and speed in some minutes.
 
     The last line is "ready" (exit code 0) or "not ready" (exit code 2).
@@ -37,7 +33,7 @@ def preflight(
     from pan_scdg.jobs.preflight import Preflight
     from pan_scdg.profile import load_profile
 
-    flight = Preflight(load_profile(profile), device, model, directory)
+    flight = Preflight(load_profile(profile), device, directory)
     output.mkdir(parents=True, exist_ok=True)
     with open(output / LOG, "w", encoding="utf-8") as log:
         for line in flight.run():

@@ -1,5 +1,6 @@
 """The commands run, report and index."""
 
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,12 +19,13 @@ from pan_scdg.cli.options import (
     over_long_option,
     overwrite_option,
     profile_option,
-    quiet_option,
     vectors_option,
     workers_option,
 )
 from pan_scdg.logs import say
 
+METADATA = "PAN_SCDG_METADATA"
+"""With 0, no ``ir-metadata.yml`` is written, in which two runs differ: it has times and the machine."""
 READ = ("model", "vectors", "index", "candidates")
 """Options of ``run`` that name further inputs, besides the input folder and the profile."""
 HEADINGS = {
@@ -37,7 +39,6 @@ HEADINGS = {
         "keep_gains",
         "report",
         "overwrite",
-        "metadata",
     ),
     "Model": ("profile", "model", "device", "engine", "over_long", "threshold", "q", "vectors"),
     "Devices": ("workers", "cluster"),
@@ -93,13 +94,6 @@ HEADINGS = {
 @click.option("--keep-gains", is_flag=True, help="Also write the gain of every token (gains.jsonl.gz).")
 @click.option("--report", is_flag=True, help="Also write a page to read, report.html.")
 @overwrite_option
-@click.option(
-    "--metadata/--no-metadata",
-    default=True,
-    show_default=True,
-    envvar="PAN_SCDG_METADATA",
-    help="Write ir-metadata.yml, which describes machine, packages and resources.",
-)
 @vectors_option
 @click.option("--index", type=FOLDER, help="Folder of indexes that `index` built.")
 @click.option(
@@ -115,7 +109,6 @@ HEADINGS = {
     envvar="PAN_SCDG_DEADLINE",
     help="Write the results within this many hours. Candidates without a score keep their coarse order.",
 )
-@quiet_option
 def run(
     directory: Path,
     output: Path,
@@ -144,7 +137,8 @@ def run(
     task = detect_task(directory)
     chosen = load_chosen_profile(profile, over_long, threshold, q)
     refuse_options(task, {**rest, "threshold": threshold is not None})
-    options = RunOptions(directory, output, choose_device(chosen, device), **rest)
+    metadata = os.environ.get(METADATA) != "0"
+    options = RunOptions(directory, output, choose_device(chosen, device), metadata=metadata, **rest)
     if task == "pairs":
         from pan_scdg.jobs.pairs import detect_pairs
 
@@ -176,7 +170,6 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
 @click.option(
     "--input", "directory", type=FOLDER, required=True, help="Input folder of the result, whose texts are shown."
 )
-@quiet_option
 def report(output: Path, directory: Path) -> None:
     """Make the page OUTPUT/report.html from the result of `run` in OUTPUT, without loading a model.
 
@@ -196,7 +189,6 @@ def report(output: Path, directory: Path) -> None:
 @device_option
 @workers_option
 @cluster_option
-@quiet_option
 def index(directory: Path, folder: Path, profile: str, device: str, workers: int | None, cluster: str | None) -> None:
     """Build the indexes that the first stage of a profile searches. Any number of runs can share them.
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,12 +11,10 @@ from pan_scdg.cli.options import (
     FILE,
     FILE_OR_STANDARD,
     device_option,
-    engine_option,
     load_chosen_profile,
     model_option,
     over_long_option,
     profile_option,
-    quiet_option,
 )
 from pan_scdg.errors import UserError
 from pan_scdg.logs import hold_notes
@@ -36,7 +34,6 @@ STANDARD = Path("-")
 @click.argument("source", type=FILE_OR_STANDARD)
 @profile_option
 @device_option
-@engine_option
 @model_option
 @over_long_option
 @click.option(
@@ -45,13 +42,11 @@ STANDARD = Path("-")
     help="File for one JSON line per token with its log-probabilities and gain. With - the lines follow the result.",
 )
 @click.option("--report", type=FILE, help="HTML file for both texts side by side, with their passages and gains.")
-@quiet_option
 def score(
     suspicious: Path,
     source: Path,
     profile: str,
     device: str,
-    engine: Literal["packed", "reference"],
     model: Path | None,
     over_long: str | None,
     tokens: Path | None,
@@ -76,7 +71,7 @@ def score(
         check_file(tokens, "--tokens", inputs, "the tokens of a pair", holds_tokens)
     if report is not None:
         check_file(report, "--report", {**inputs, "--tokens": tokens}, "the report of a pair", holds_report)
-    result = score_files(chosen, suspicious, source, device=device, model=model, engine=engine)
+    result = score_files(chosen, suspicious, source, device=device, model=model)
     if report is not None:
         write_atomically(report, format_report(result, suspicious, source))
     if tokens == STANDARD:
@@ -95,7 +90,6 @@ def score_files(
     *,
     device: str,
     model: Path | None,
-    engine: Literal["packed", "reference"],
 ) -> "PairResult":
     """Return the result of one pair of files; one of them may be standard input.
 
@@ -104,7 +98,7 @@ def score_files(
     """
     from pan_scdg.scorer import TARGET, Scorer
 
-    with Scorer(profile, device=device, model=model, engine=engine) as scorer:
+    with Scorer(profile, device=device, model=model) as scorer:
         other, target = _read(source), _read(suspicious)
         try:
             with hold_notes():

@@ -1,11 +1,10 @@
 """The commands profiles, prepare and demo."""
 
-import json
 from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import FILE, FOLDER, device_option, json_option, quiet_option
+from pan_scdg.cli.options import FILE, FOLDER, device_option
 
 MAIN_PROFILES = ("offline", "pan25-qwen3-0.6b", "pan25-qwen3-8b", "pan25-containment", "pan26-qwen3-8b")
 """The profiles that most users need: the default, pairs on a small and a large GPU, a simple method, and retrieval."""
@@ -13,9 +12,7 @@ MAIN_PROFILES = ("offline", "pan25-qwen3-0.6b", "pan25-qwen3-8b", "pan25-contain
 
 @click.command(short_help="List the bundled profiles.")
 @click.option("--all", "show_all", is_flag=True, help="List all profiles instead of the most important ones.")
-@json_option
-@quiet_option
-def profiles(show_all: bool, as_json: bool) -> None:
+def profiles(show_all: bool) -> None:
     """List the bundled profiles with the licences of the models that they need.
 
     \b
@@ -27,10 +24,6 @@ def profiles(show_all: bool, as_json: bool) -> None:
     names = list_profiles()
     shown = names if show_all else [name for name in MAIN_PROFILES if name in names]
     known = {name: load_profile(name) for name in shown}
-    if as_json:
-        records = [{"name": n, "description": p.description, "licences": p.list_licences()} for n, p in known.items()]
-        click.echo(json.dumps({"profiles": records}))
-        return
     width = max(map(len, shown))
     for name, profile in known.items():
         under = profile.list_licences()
@@ -44,7 +37,6 @@ def profiles(show_all: bool, as_json: bool) -> None:
     "--table", type=FILE, required=True, help="CSV file with the suspicious and the source file of each pair."
 )
 @click.option("--output", type=FOLDER, required=True, help="Input folder to create.")
-@quiet_option
 def prepare(table: Path, output: Path) -> None:
     """Turn a CSV table of file pairs into an input folder with safe ids. Results show the original names.
 
@@ -66,7 +58,6 @@ def prepare(table: Path, output: Path) -> None:
     help="Folder of the results.",
 )
 @device_option
-@quiet_option
 def demo(output: Path, device: str) -> None:
     """Explain one decision, then run part of both tasks on the bundled examples, in about a minute.
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
-from pan_scdg.cli.options import quiet_option
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
+
+MANIFEST = Path("tira.yml")
+"""Lists the submissions of a repository, which is the current folder."""
 
 
 @click.group(short_help="Test and make submissions to TIRA.")
@@ -31,15 +33,12 @@ def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--profile", type=path, help="Calibrated profile to put into the image instead of the submission's."
     )(command)
     command = click.option("--build-args", help='Arguments of docker build: "--build-arg BASE_IMAGE=NAME".')(command)
-    command = click.option(
-        "--manifest", type=path, default="tira.yml", show_default=True, help="File that lists the submissions."
-    )(command)
-    return click.argument("name", required=False)(quiet_option(command))
+    return click.argument("name", required=False)(command)
 
 
 @tira.command("dry-run", short_help="Test a submission without uploading it.")
 @add_options
-def dry_run(name: str | None, manifest: Path, profile: Path | None, build_args: str | None) -> None:
+def dry_run(name: str | None, profile: Path | None, build_args: str | None) -> None:
     """Build the image, run it on the data set of the submission NAME, and check the output without uploading it.
 
     Without NAME this lists the submissions.
@@ -48,12 +47,12 @@ def dry_run(name: str | None, manifest: Path, profile: Path | None, build_args: 
     Example:
       pan-scdg tira dry-run pan25-offline
     """
-    call_client(name, manifest, profile, build_args, dry_run=True)
+    call_client(name, profile, build_args, dry_run=True)
 
 
 @tira.command(short_help="Test a submission and upload it.")
 @add_options
-def submit(name: str | None, manifest: Path, profile: Path | None, build_args: str | None) -> None:
+def submit(name: str | None, profile: Path | None, build_args: str | None) -> None:
     """Test the submission NAME and upload it. Log in first (tira-cli login), and commit all changes.
 
     Without NAME this lists the submissions.
@@ -62,22 +61,20 @@ def submit(name: str | None, manifest: Path, profile: Path | None, build_args: s
     Example:
       pan-scdg tira submit pan25-offline
     """
-    call_client(name, manifest, profile, build_args, dry_run=False)
+    call_client(name, profile, build_args, dry_run=False)
 
 
-def call_client(
-    name: str | None, manifest: Path, profile: Path | None, build_args: str | None, *, dry_run: bool
-) -> None:
+def call_client(name: str | None, profile: Path | None, build_args: str | None, *, dry_run: bool) -> None:
     """Print the command line of tira-cli and run it; without a name, list the submissions."""
     from pan_scdg.jobs.tira import choose_submission, make_call, put_profile, read_manifest
 
-    submissions = read_manifest(manifest)
+    submissions = read_manifest(MANIFEST)
     if name is None:
         for key, entry in submissions.items():
             click.echo(f"{key:20} {entry.task}, profile {entry.profile}")
         return
-    repository = manifest.resolve().parent
-    entry = choose_submission(submissions, name, manifest, profile)
+    repository = Path.cwd()
+    entry = choose_submission(submissions, name, MANIFEST, profile)
     words = make_call(entry, repository, dry_run, build_args)
     with nullcontext() if profile is None else put_profile(profile, repository):
         say([shlex.join(words)])

@@ -15,7 +15,6 @@ from pan_scdg.cli.options import (
     load_chosen_profile,
     over_long_option,
     profile_option,
-    quiet_option,
     truth_option,
 )
 from pan_scdg.errors import UserError, need_packages
@@ -35,7 +34,6 @@ from pan_scdg.logs import say
 @device_option
 @over_long_option
 @json_option
-@quiet_option
 def calibrate(
     directory: Path,
     profile: str,
@@ -99,7 +97,6 @@ def _score(profile: Any, directory: Path, output: Path, device: str) -> None:
     help="Folder for plots of pair detection (PNG): ROC, precision and recall, scores (extra `studies`).",
 )
 @json_option
-@quiet_option
 def evaluate(directory: Path, outputs: tuple[Path, ...], truth: Path | None, plots: Path | None, as_json: bool) -> None:
     """Evaluate results against the truth, with bootstrap intervals.
 

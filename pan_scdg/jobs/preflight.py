@@ -87,12 +87,11 @@ class Preflight:
     Args:
         profile: of the submission.
         device: "auto", "cpu" or "cuda".
-        model: folder of the language model; None: found by its name in the profile.
         directory: an input whose tokens are counted; None: none.
     """
 
-    def __init__(self, profile: Profile, device: str, model: Path | None = None, directory: Path | None = None) -> None:
-        self._profile, self._asked, self._folder, self._directory = profile, device, model, directory
+    def __init__(self, profile: Profile, device: str, directory: Path | None = None) -> None:
+        self._profile, self._asked, self._directory = profile, device, directory
         self._device = "cpu"
         self._tokenizers: list[Tokenizer] = []
         self.failures = 0
@@ -151,17 +150,17 @@ class Preflight:
         models: dict[str, FoundModel] = {}
         hashes: dict[str, Any] = {}
         if self._profile.decide is not None and task != "retrieval":
-            pair_worker = PairWorker(self._profile, MethodOptions(self._device, self._folder))
+            pair_worker = PairWorker(self._profile, MethodOptions(self._device))
             models, hashes = pair_worker.list_models(), pair_worker.identify()
         if self._profile.retrieval is not None and task != "pairs":
-            worker = RetrievalWorker(self._profile, self._device, self._folder)
+            worker = RetrievalWorker(self._profile, self._device)
             models, hashes = models | worker.models, hashes | worker.identify()
         names = [f"{one.shown} from {one.where} ({hashes[name]['weights'][:12]})" for name, one in models.items()]
         return ", ".join(dict.fromkeys(names)) or "none needed", models
 
     @cached_property
     def _model(self) -> ScoringModel:
-        return ScoringModel(self._profile.need_model(), self._device, folder=self._folder)
+        return ScoringModel(self._profile.need_model(), self._device)
 
     @cached_property
     def _random_model(self) -> LanguageModel:

@@ -53,7 +53,7 @@ def read_manifest(path: Path) -> dict[str, Submission]:
     import yaml
 
     if not is_file(path):
-        remedy = "run this in the repository, or give its path with --manifest"
+        remedy = "run this in the folder of the repository"
         raise UserError("the manifest does not exist", remedy, path)
     text = read_utf8(path, MAX_MANIFEST_BYTES)
     try:

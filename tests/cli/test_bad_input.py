@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
 
 PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
@@ -99,7 +100,7 @@ DOCTYPE = (
 )
 
 
-OPTIONS = "--output {output}/out --profile {profile} --model {model} --device cpu --no-gains"
+OPTIONS = "--output {output}/out --profile {profile} --device cpu --no-gains"
 
 CHECK = f"check {{input}}/susp {{input}}/src {OPTIONS}"
 
@@ -471,8 +472,16 @@ def _visible(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_refused_in_one_line(
-    name: str, tmp_path: Path, call: Call, tiny_folder: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    name: str,
+    tmp_path: Path,
+    call: Call,
+    tiny_folder: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "tiny").symlink_to(tiny_folder("qwen2"))
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "cache"))
     case = BAD[name]
     directory, output = _write(tmp_path / "input", case.files), _write(tmp_path / "output", case.output)
     (tmp_path / "secret.txt").write_text("not yours")

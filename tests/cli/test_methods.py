@@ -48,7 +48,7 @@ def profile(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def run(cli: Cli, pairs_input: Path) -> Cli:
     def call(output: Path, profile: Path | str, *more: object, source: Path = pairs_input) -> Any:
-        where = ("--input", source, "--output", output, "--profile", profile, "--no-metadata", "--device", "cpu")
+        where = ("--input", source, "--output", output, "--profile", profile, "--device", "cpu")
         return cli("run", *where, *more)
 
     return call

@@ -178,7 +178,7 @@ def dry_run(
     done = subprocess.run(
         [
             *(sys.executable, ROOT / "entrypoint.py", "tira", "dry-run", name),
-            *("--manifest", repository / "tira.yml", "--build-args", f"--build-arg BASE_IMAGE={base}"),
+            *("--build-args", f"--build-arg BASE_IMAGE={base}"),
         ],
         cwd=repository,
         env={

@@ -186,7 +186,7 @@ def finished(
     def output(source: Path) -> Path:
         folder = tmp_path_factory.mktemp("finished")
         where = ["--input", str(source), "--output", str(folder), "--profile", str(SMALL), "--device", "cpu"]
-        more = ["--keep-gains", "--no-metadata"]
+        more = ["--keep-gains"]
         assert run_command(["run", *where, "--model", str(tiny_folder("qwen2")), *more]) == 0
         return folder
 

@@ -244,7 +244,7 @@ def test_n_of_character_n_grams_and_weights_are_chosen_in_one_command(
     rows = [measure_overlap(split_tokens(texts[s]), split_tokens(texts[r]), 4) for s, r in pairs]
     weights = fit_logistic(rows, [pair in POSITIVE for pair in pairs])
     assert load_profile(str(tmp_path / "g.toml")).gram_logistic.weights == weights  # type: ignore[union-attr]
-    assert cli("run", *where, "--profile", tmp_path / "g.toml", "--output", tmp_path / "out", "--no-metadata").code == 0
+    assert cli("run", *where, "--profile", tmp_path / "g.toml", "--output", tmp_path / "out").code == 0
     found = [record["score"] for record in records(tmp_path / "out" / "decisions.jsonl")]
     np.testing.assert_allclose(found, compute_probabilities(weights, rows), atol=1e-6)
 
@@ -262,7 +262,7 @@ def test_scores_of_another_n_are_refused(
     text = find_profile(profile).read_text(encoding="utf-8")
     assert old in text
     (tmp_path / "other.toml").write_text(text.replace(old, new), encoding="utf-8")
-    scored = ("--input", pairs_input, "--profile", profile, "--scores-only", "--no-metadata", "--device", "cpu")
+    scored = ("--input", pairs_input, "--profile", profile, "--scores-only", "--device", "cpu")
     assert cli("run", *scored, "--output", tmp_path / "scores").code == 0
     where = ("--input", pairs_input, "--profile", tmp_path / "other.toml", "--scores", tmp_path / "scores")
     done = cli("calibrate", *where, "--write", tmp_path / "mine.toml")
@@ -282,7 +282,7 @@ def test_scores_of_another_n_are_refused(
 def test_a_profile_may_write_its_tables_in_any_form(cli: Run, pairs_input: Path, tmp_path: Path, tables: str) -> None:
     (tmp_path / "mine.toml").write_text(f'name = "mine"\ndescription = "of the user"\n{tables}\n', encoding="utf-8")
     where = ("--input", pairs_input, "--device", "cpu")
-    scored = ("--profile", "pan25-gram-logistic", "--scores-only", "--no-metadata", "--output", tmp_path / "scores")
+    scored = ("--profile", "pan25-gram-logistic", "--scores-only", "--output", tmp_path / "scores")
     assert cli("run", *where, *scored).code == 0
     for old, new in (("mine", "new"), ("new", "newer")):
         target = ("--profile", tmp_path / f"{old}.toml", "--write", tmp_path / f"{new}.toml")

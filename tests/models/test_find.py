@@ -1,6 +1,5 @@
 """Where models are searched for, in which order, and what `models list` shows."""
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -211,18 +210,12 @@ def test_list_shows_where_each_model_is_and_how_large(
     folder = Path(shutil.copytree(tiny_folder("qwen3"), cache / "Qwen3-8B-Base"))
     (folder / REVISION_FILE).write_text(REVISIONS[0])
     (cache / "bge-m3").mkdir()
-    assert run_command(["models", "list", "--json"]) == 0
-    models = json.loads(capsys.readouterr().out)["models"]
-    assert set(models) == {*CATALOGUE, *BUNDLED, "terrier"}
-    assert models["Qwen3-8B-Base"] == {
-        "found": "model_cache",
-        "size": f"{sum(p.stat().st_size for p in folder.iterdir()) / 1e6:.3g} MB",
-        "licence": "Apache-2.0",
-        "revision": "a" * 12,
-        "folder": str(folder),
-    }
     assert run_command(["models", "list"]) == 0
     out = capsys.readouterr().out
+    models = [line.split()[0] for line in out.partition("\n\nmodel ")[2].splitlines()[1:-1]]
+    assert set(models) == {*CATALOGUE, *BUNDLED, "terrier"}
+    size = f"{sum(p.stat().st_size for p in folder.iterdir()) / 1e6:.3g} MB"
+    assert re.search(rf"^Qwen3-8B-Base +model_cache +{size} +Apache-2.0 +{'a' * 12}$", out, re.M)
     for name in list_profiles():
         needed = ", ".join(load_profile(name).list_models()) or "nothing"
         assert re.search(rf"^{re.escape(name)} +{re.escape(needed)}$", out, re.M)

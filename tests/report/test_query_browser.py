@@ -55,7 +55,7 @@ def finished(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Fi
     with pytest.MonkeyPatch.context() as patch:
         for name in ("TIRA_INPUT_DATASET", "inputDataset", "TIRA_OUTPUT_DIR", "outputDir"):
             patch.delenv(name, raising=False)
-        assert run_command(["run", *where, "--report", "--keep-gains", "--no-metadata"]) == 0
+        assert run_command(["run", *where, "--report", "--keep-gains"]) == 0
     evidence: dict[str, list[dict[str, Any]]] = {}
     for line in map(json.loads, (output / "evidence.jsonl").read_text(encoding="utf-8").splitlines()):
         evidence.setdefault(line["query"], []).append(line)

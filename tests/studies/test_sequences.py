@@ -77,7 +77,6 @@ def run(work: Path, tiny_folder: Callable[[str], Path]) -> Callable[..., Path]:
             work / "out" / name,
             "--profile",
             profile,
-            "--no-metadata",
             *options,
         ]
         arguments += ["--model", tiny_folder("qwen2")] if isinstance(profile, Path) else []
