@@ -1,6 +1,7 @@
 """Find the passages of a target that correspond to passages of a source, without a language model.
 
 - `units` splits a text into words and sentences.
+- `headings` finds the lines that are no sentences.
 - `parts` finds what of a target does not count, by `quotations`, `references` and `formal_parts`.
 - `seeds` finds what two texts share: runs of equal words and pairs of similar sentences.
 - `passages` makes passages of them.

@@ -429,7 +429,7 @@ def find_counterparts(
         min_words: least number of words of a unit in both texts (`prepare_text`): a title alone would often be the
             most similar one.
     """
-    first, second = (prepare_text(text, min_words) for text in (target, source))
+    first, second = (prepare_text(text, min_words, keep_headings=True) for text in (target, source))
     if not len(first.units) or not len(second.units):
         return [None] * len(spans)
     alignment = Alignment(first, second)

@@ -152,9 +152,13 @@ def _list_stretches(text: str, document: _Document, counts: Mapping[int, int]) -
         if first < last:
             number = max(counts.get(run, 0) for run in document.runs[first:last].tolist())
             begin, end = int(words[first, 0]), int(words[last - 1, 1])
-            after = text[end : end + MAX_STOPS]
-            stops = len(after) - len(after.lstrip(".?!:;,…"))
-            yield SharedStretch(begin, end + stops, number, forms[first:last])
+            yield SharedStretch(begin, end + count_stops(text, end), number, forms[first:last])
+
+
+def count_stops(text: str, end: int) -> int:
+    """Return the number of punctuation marks at ``end`` that belong to what stands before, at most `MAX_STOPS`."""
+    after = text[end : end + MAX_STOPS]
+    return len(after) - len(after.lstrip(".?!:;,…"))
 
 
 def _trim(first: int, last: int, bounds: Sequence[int]) -> tuple[int, int]:

@@ -6,12 +6,14 @@ hyphens and hyphenation at line ends. All offsets are those of the original text
 
 import unicodedata
 from functools import lru_cache
+from itertools import chain, compress, zip_longest
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
+from pan_scdg.align.headings import find_headings
 from pan_scdg.align.parts import Kind, Part, find_parts, mark_counted
 from pan_scdg.normal_form import normalize
 from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
@@ -87,8 +89,10 @@ class Words(NamedTuple):
 
 
 class PreparedText(NamedTuple):
-    """The words and units of a text, in order."""
+    """The words and units of a text, in order; of a pair without headings and the like, see `headings`."""
 
+    text: str
+    """The text, with line breaks in the place of headings."""
     forms: tuple[str, ...]
     """Normalised words."""
     words: Integers
@@ -107,14 +111,24 @@ class PreparedText(NamedTuple):
     """True for the units that are not mostly in an excluded part, ``[u]``; see `parts`."""
 
 
-def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS) -> PreparedText:
-    """Split a text into words and units.
+def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: bool = False) -> PreparedText:
+    """Split a text into words and units, without its headings and the like unless they are kept.
 
     A sentence of fewer than ``min_words`` words is joined to the next one, and at the end to the one before; one of
     more than `MAX_UNIT_WORDS` is cut into equal parts. White space around a unit does not belong to it. A text without
     words has no units.
     """
     forms, words = read_words(text)
+    parts = find_parts(text, words[:, 0])
+    found = [] if keep_headings else find_headings(text, words[:, 0])
+    headings = np.array(found, np.int64).reshape(-1, 2)
+    outside = np.searchsorted(headings.ravel(), words[:, 0], "right") % 2 == 0
+    forms, words = tuple(compress(forms, outside)), words[outside]
+    # an empty line ends the sentence before it
+    blanks = ("\n" * (end - begin) for begin, end in headings.tolist())
+    edges = [0, *headings.ravel().tolist(), len(text)]
+    others = (text[begin:end] for begin, end in zip(edges[::2], edges[1::2]))
+    text = "".join(chain.from_iterable(zip_longest(others, blanks, fillvalue="")))
     units: list[list[int]] = []
     spans: list[list[int]] = []
     is_short = False
@@ -140,8 +154,7 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS) -> PreparedText:
     numbers: dict[str, int] = {}
     places = np.array([numbers.setdefault(stem_word(form), len(numbers)) for form in forms], np.int64)
     bounds, ends = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (units, spans))
-    parts = find_parts(text, words[:, 0])
-    return PreparedText(forms, words, bounds, ends, tuple(numbers), places, parts, mark_counted(parts, ends))
+    return PreparedText(text, forms, words, bounds, ends, tuple(numbers), places, parts, mark_counted(parts, ends))
 
 
 def read_words(text: str) -> Words:

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -72,16 +72,17 @@ class SentenceEncoder:
         name: a name in the model folders, or a folder.
         device: "cpu" or "cuda".
         batch: number of sentences that are encoded together.
+        keep_headings: headings and the like are sentences, as for the sources of a query, whose titles name their topic.
 
     Raises:
         UserError: the model is missing or damaged.
     """
 
-    def __init__(self, name: str, device: str, batch: int = BATCH_SIZE) -> None:
+    def __init__(self, name: str, device: str, batch: int = BATCH_SIZE, *, keep_headings: bool = False) -> None:
         self.model = find_encoder(name)
         self.fingerprint = fingerprint_folder(self.model.folder)
         self._device, self._batch = device, batch
-        self._prepared = TextCache(prepare_text, MAX_PREPARED_CHARACTERS)
+        self._prepared = TextCache(partial(prepare_text, keep_headings=keep_headings), MAX_PREPARED_CHARACTERS)
         self._vectors = TextCache(self._compute_vectors, MAX_ENCODED_CHARACTERS)
 
     def split(self, text: str) -> PreparedText:
@@ -97,7 +98,8 @@ class SentenceEncoder:
         return text.isascii() or self._encoder.knows_script(show_as_read(text))
 
     def _compute_vectors(self, text: str) -> npt.NDArray[np.float16]:
-        sentences = [show_as_read(text[start:end]) for start, end in self.split(text).spans.tolist()]
+        prepared = self.split(text)
+        sentences = [show_as_read(prepared.text[start:end]) for start, end in prepared.spans.tolist()]
         if not sentences or not self._encoder.knows_script(" ".join(sentences)):
             return np.zeros((0, 0), np.float16)
         return self._encoder.encode(sentences).astype(np.float16)

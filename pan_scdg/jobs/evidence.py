@@ -55,7 +55,7 @@ def _attribute(query: Query, ranking: FinalRanking, scores: ScoreFile, offsets: 
     if not ids:
         return
     gains = np.stack([scores.read_gains((query.query_id, doc_id)) for doc_id in ids])
-    units = prepare_text(query.text, UNIT_WORDS).spans
+    units = prepare_text(query.text, UNIT_WORDS, keep_headings=True).spans
     for passage in attribute_passages(gains, offsets[: gains.shape[1]], [(a, b) for a, b in units.tolist()]):
         yield {
             "query": query.query_id,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.align.seeds import find_runs
-from pan_scdg.align.shared import SharedStretch, count_required, find_shared
-from pan_scdg.align.units import PreparedText, count_words, prepare_text
+from pan_scdg.align.shared import SharedStretch, count_required, count_stops, find_shared
+from pan_scdg.align.units import Words, count_words, read_words
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.methods.alignment import MIN_WORDS
@@ -144,8 +144,8 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
     """
     received = None
     if inputs.template is not None:
-        received = prepare_text(read_any_document(inputs.template).text, 1)
-        if not received.forms:
+        received = read_any_document(inputs.template).text
+        if not count_words(received):
             raise UserError("contains no words", "give the text that all authors received", inputs.template)
 
     def read(path: Path | None, side: str, prefix: str = "") -> list[CheckedText]:
@@ -219,20 +219,39 @@ def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:
     return text._replace(shown=text.shown._replace(excluded=excluded), compared=file)
 
 
-def _exclude_template(texts: Sequence[CheckedText], template: PreparedText) -> tuple[list[CheckedText], list[str]]:
+def _exclude_template(texts: Sequence[CheckedText], template: str) -> tuple[list[CheckedText], list[str]]:
     """Return the texts without the template, and a line about how much of it was in how many, if any was."""
     masked: list[CheckedText] = []
-    begins, is_found = template.words[:, 0], np.zeros(len(template.words), bool)
+    given = read_words(template)
+    begins, is_found = given.words[:, 0], np.zeros(len(given.words), bool)
+    lines = {forms: span for span, forms in _list_lines(template, given)}
     count = 0
     for text in texts:
-        runs = find_runs(prepare_text(text.text, 1), template, MIN_TEMPLATE_RUN)
-        masked.append(_exclude(text, [Excluded(run.start, run.end, "in the template") for run in runs]))
-        count += bool(runs)
-        for run in runs:
-            first, last = np.searchsorted(begins, (run.source_start, run.source_end)).tolist()
+        words = read_words(text.text)
+        runs = find_runs(words, given, MIN_TEMPLATE_RUN)
+        places = [(run.start, run.end, run.source_start, run.source_end) for run in runs]
+        # a shorter line, such as a heading, is one of the template if it is the same line
+        for span, forms in _list_lines(text.text, words):
+            is_own = len(forms) < MIN_TEMPLATE_RUN and forms in lines
+            if is_own and not any(run.start <= span[0] < run.end for run in runs):
+                places.append((*span, *lines[forms]))
+        for _, _, *place in places:
+            first, last = np.searchsorted(begins, place).tolist()
             is_found[first:last] = True
-    words = format_count(int(is_found.sum()), "word")
-    return masked, [f"Excluded: {words} of the template in {count} of {len(texts)} texts"] if count else []
+        # with the full stop, which would end what follows
+        spans = [(begin, end + count_stops(text.text, end)) for begin, end, *_ in places]
+        masked.append(_exclude(text, [Excluded(*span, "in the template") for span in spans]))
+        count += bool(spans)
+    found = format_count(int(is_found.sum()), "word")
+    return masked, [f"Excluded: {found} of the template in {count} of {len(texts)} texts"] if count else []
+
+
+def _list_lines(text: str, words: Words) -> Iterator[tuple[tuple[int, int], tuple[str, ...]]]:
+    """Yield the lines that have words: from the first to the last one, in characters, and their forms."""
+    lines = [match.span() for match in re.finditer(".+", text)]
+    for first, last in np.searchsorted(words.words[:, 0], np.array(lines, np.int64).reshape(-1, 2)).tolist():
+        if first < last:
+            yield (int(words.words[first, 0]), int(words.words[last - 1, 1])), words.forms[first:last]
 
 
 def _exclude_questions(

@@ -302,7 +302,7 @@ def match_candidates(
     """Return the share of a query that the sentences of each scored candidate explain; see `share_sentences`."""
     if not doc_ids:
         return {}
-    spans = prepare_text(text).spans.tolist()
+    spans = prepare_text(text, keep_headings=True).spans.tolist()
     words = np.array([len(text[start:end].split()) for start, end in spans], np.int64)
     cosines = np.array([read_line(doc_id)["cosines"] for doc_id in doc_ids], np.float64).reshape(len(doc_ids), -1)
     return dict(zip(doc_ids, share_sentences(cosines, words).tolist(), strict=True))

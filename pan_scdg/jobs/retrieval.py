@@ -103,7 +103,7 @@ class RetrievalWorker:
             self.model = ScoringModel(profile.need_model(), device, folder=model, engine=engine, raw_text=raw_text)
             self.models["language_model"] = self.model.found
             if self.settings.match is not None:
-                self.matcher = SentenceEncoder(self.settings.match.model, device)
+                self.matcher = SentenceEncoder(self.settings.match.model, device, keep_headings=True)
                 self.models["sentence_encoder"] = self.matcher.model
         if searches and any(not route.startswith("bm25") for route in self.settings.routes):
             self.models["encoder"] = self.encoder = find_encoder(self.settings.need_dense().model)

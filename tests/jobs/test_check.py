@@ -332,6 +332,44 @@ def test_a_template_does_not_count(check: Callable[..., Any], tmp_path: Path) ->
     assert "Excluded: " not in wrong.err
 
 
+GIVEN_HEADINGS = ("1. Historical background", "2. Present situation", "Consequences for the region", "What next?")
+HANDOUT = "Write an essay of about 300 words.\n\nUse these headings.\n\n" + "\n\n".join(GIVEN_HEADINGS)
+
+
+def as_docx(parts: Sequence[tuple[str, str]]) -> bytes:
+    style = '<w:pPr><w:pStyle w:val="Heading1"/></w:pPr>'
+    pairs = ((f"<w:p>{style}", heading, text) for heading, text in parts)
+    run = "<w:r><w:t>{}</w:t></w:r></w:p>"
+    return make_docx("".join(f"{begin}{run.format(one)}<w:p>{run.format(other)}" for begin, one, other in pairs))
+
+
+FORMATS: dict[str, Callable[[Sequence[tuple[str, str]]], bytes]] = {
+    ".txt": lambda parts: "\n\n".join(f"{heading}\n\n{text}" for heading, text in parts).encode(),
+    ".md": lambda parts: "\n".join(f"## {heading}\n{text}\n" for heading, text in parts).encode(),
+    ".html": lambda parts: "".join(f"<h2>{heading}</h2><p>{text}</p>" for heading, text in parts).encode(),
+    ".docx": as_docx,
+}
+
+
+@OFFICE
+@pytest.mark.usefixtures("real_encoder")
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("handout", [False, True])
+def test_headings_that_a_teacher_gave_are_no_sign(
+    kind: str, handout: bool, check: Callable[..., Any], tmp_path: Path
+) -> None:
+    texts = {}
+    for path in sorted((ESSAYS / "sources").iterdir())[:6]:
+        paragraphs = path.read_text().split("\n\n")[1:]
+        parts = list(zip(GIVEN_HEADINGS, [*paragraphs[:3], " ".join(paragraphs[3:]) or paragraphs[0]]))
+        start = [(HANDOUT.split("\n\n")[0], HANDOUT.split("\n\n")[1])] if handout else []
+        texts[f"{path.stem}{kind}"] = FORMATS[kind]([*start, *parts])
+    template = write(tmp_path, {"handout.txt": HANDOUT}) / "handout.txt"
+    check(write_bytes(tmp_path / "susp", texts), "--among", *(["--template", template] * handout), by="offline")
+    rows = read_rows(tmp_path / "out")
+    assert [row["decision"] for row in rows] == ["no sign"] * 15, [row["score"] for row in rows]
+
+
 def test_a_template_is_no_passage_of_a_text_that_half_consists_of_it(check: Callable[..., Any], tmp_path: Path) -> None:
     given, copied = (SOURCE.read_text()[first : first + 700] for first in (0, 700))
     template = write(tmp_path, {"template.txt": f"Roman roads\n\n{given}"}) / "template.txt"

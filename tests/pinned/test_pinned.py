@@ -2,8 +2,8 @@
 
 Those of ``offline`` with pairs, and the evidence of its queries, are later: sentences are aligned (089c6c2a), letters
 that look like Latin ones are read as these (1762d22d), sentences end in front of footnote numbers, one line in common
-is no evidence (3363b162), and more block quotations, references behind quotations and formal parts are found
-(9b7f5aeb).
+is no evidence (3363b162), more block quotations, references behind quotations and formal parts are found (9b7f5aeb),
+and headings are no sentences.
 Most cases are long; of some of these the first pairs are compared in every run.
 """
 

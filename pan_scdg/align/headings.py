@@ -1,0 +1,142 @@
+"""Find the lines of a text that are no sentences: headings, captions, labels, names of fields, lists of names.
+
+Many texts have the same ones, such as the headings that a teacher gave, so they are no evidence of reuse. Such a line
+is short, has no end mark, and stands alone: wrapped text, verses and unpunctuated prose are text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pan_scdg.align.quotations import Span
+from pan_scdg.sentences import MARKDOWN, find_section_name
+
+MAX_WORDS, MAX_ITEM_WORDS, MAX_MARKED_WORDS = 12, 7, 25
+"""Words of a heading, of an item of a list, and of a heading or a caption that is marked as one. A longer line is a
+sentence without its end mark."""
+MAX_LENGTH = 200
+"""Characters of such a line."""
+MAX_LINES = 3
+"""Lines of a heading that is wrapped."""
+MIN_PARAGRAPH_LINE = 60
+"""Characters of the line that follows a heading without a blank line between them."""
+MAX_OPEN_SHARE = 0.5
+"""Largest share of a text's words in such lines and in short paragraphs without an end mark; above it, as in a chat or
+a poem, they are its text."""
+
+_END_MARKS = ".!?…。！？．।॥؟۔։።။។"
+_INNER_MARKS = ",;，；、،؛"
+_CLOSERS = " \t\r*_`\"'”’»“‘«›‹)]}）」』#|\\"
+_OPENERS = re.compile(r"[\s*_>|\"'“”„«»‘’(\[{-]*")
+_ITEM = re.compile(r"[\s>]*[-*+•–▪◦·] ")
+_CAPTION = re.compile(r"\W*(?:fig(?:ure)?|tab(?:le|elle)?|abb(?:ildung)?|tableau|figura|tabla)\b\.? ?\d", re.IGNORECASE)
+_INNER_END = re.compile(r"[^\W\d_A-Z]{4}[.!?…][\"')\]”’»]*\s+[^\W\d_a-z]|[。！？]")
+
+
+class _Line(NamedTuple):
+    """A line of a paragraph."""
+
+    begin: int
+    end: int
+    words: int
+    text: str
+
+    @property
+    def is_marked(self) -> bool:
+        """Return True for a heading of Markdown, a caption with its number, and the usual name of a section."""
+        is_marked = MARKDOWN.match(self.text) or _CAPTION.match(self.text)
+        return self.words <= MAX_MARKED_WORDS and bool(is_marked or (self.is_label and find_section_name(self.text)))
+
+    @property
+    def last_mark(self) -> str:
+        """Return the last character without closing marks; "" if there is no other."""
+        return self.text.rstrip(_CLOSERS)[-1:]
+
+    @property
+    def ends_sentence(self) -> bool:
+        """Return True for a line with an end mark at its end."""
+        return self.last_mark != "" and self.last_mark in _END_MARKS
+
+    @property
+    def begins_within(self) -> bool:
+        """Return True for a line that begins with a small letter."""
+        return _OPENERS.sub("", self.text, count=1)[:1].islower()
+
+    @property
+    def is_label(self) -> bool:
+        """Return True for a short line that neither ends a sentence nor breaks one off."""
+        if len(self.text) > MAX_LENGTH or self.words > (MAX_ITEM_WORDS if _ITEM.match(self.text) else MAX_WORDS):
+            return False
+        if not any(map(str.isalpha, self.text)):
+            return True
+        return not (
+            self.ends_sentence
+            or self.begins_within
+            or (self.last_mark and self.last_mark in _INNER_MARKS)
+            or _INNER_END.search(self.text)
+        )
+
+
+def find_headings(text: str, words: npt.NDArray[np.int64]) -> list[Span]:
+    """Return the lines that are no sentences, in order; time is linear in the length of the text.
+
+    Args:
+        text: the text.
+        words: first character of each of its words, ``[w]``.
+    """
+    headings: list[_Line] = []
+    open_words = 0
+    for paragraph in _list_paragraphs(text, words):
+        own = list(_select_headings(paragraph))
+        headings += own
+        size = sum(line.words for line in paragraph)
+        is_open = size <= MAX_MARKED_WORDS and not paragraph[-1].ends_sentence
+        open_words += size if is_open else sum(line.words for line in own)
+    if open_words > MAX_OPEN_SHARE * len(words):
+        return []
+    return [(line.begin, line.end) for line in headings]
+
+
+def _list_paragraphs(text: str, words: npt.NDArray[np.int64]) -> Iterator[list[_Line]]:
+    """Yield the lines of each paragraph; a line without words ends one, and a marked line is one of its own."""
+    matches = list(re.finditer(r"^.*$", text, re.MULTILINE))
+    counts = np.diff(np.searchsorted(words, [match.span() for match in matches]), axis=1).ravel()
+    lines = [_Line(*match.span(), count, match[0]) for match, count in zip(matches, counts.tolist())]
+    for kind, group in groupby(lines, key=lambda line: (line.words > 0, line.is_marked)):
+        if kind == (True, False):
+            yield list(group)
+        elif kind[0]:
+            yield from ([line] for line in group)
+
+
+def _select_headings(paragraph: Sequence[_Line]) -> Iterator[_Line]:
+    """Yield the lines of a paragraph that are no sentences."""
+    if _is_wrapped_heading(paragraph):
+        yield from paragraph
+        return
+    first = 0
+    for is_label, group in groupby(paragraph, key=lambda line: line.is_label):
+        last = first + len(labels := list(group))
+        begins = first == 0 or paragraph[first - 1].ends_sentence
+        if is_label and begins and (last == len(paragraph) or _precedes(labels, paragraph[last])):
+            yield from labels
+        first = last
+
+
+def _is_wrapped_heading(paragraph: Sequence[_Line]) -> bool:
+    """Return True for a marked heading, and for a few lines that are a label together."""
+    if len(paragraph) == 1:
+        return paragraph[0].is_marked or paragraph[0].is_label
+    whole = _Line(0, 0, sum(line.words for line in paragraph), " ".join(line.text for line in paragraph[:MAX_LINES]))
+    return len(paragraph) <= MAX_LINES and whole.is_label and not any(line.ends_sentence for line in paragraph)
+
+
+def _precedes(labels: Sequence[_Line], following: _Line) -> bool:
+    """Return True for headings above the first line of a paragraph that is too long to be wrapped with them."""
+    first_word = _OPENERS.sub("", following.text, count=1).partition(" ")[0]
+    fits = len(labels[-1].text) + 1 + len(first_word) < len(following.text)
+    return fits and len(following.text) >= MIN_PARAGRAPH_LINE and not following.begins_within
