@@ -40,6 +40,7 @@ from pan_scdg.models.devices import check_device_exists, describe_device, find_d
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head, load_model
+from pan_scdg.models.norms import use_fused_norms
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer, encode_text
 from pan_scdg.settings import ModelSettings
 
@@ -365,6 +366,8 @@ def make_model(bench: Bench) -> LanguageModel:
     with torch.device(bench.device):
         model = model_of(config_of(**bench.sizes, **fixed, use_sliding_window=False), dtype=torch.bfloat16)
     frozen = model.eval().requires_grad_(False)
+    if bench.device != "cpu":  # as `load_model` does
+        use_fused_norms(frozen)
     return LanguageModel(cast(Tokenizer, NoTokenizer()), frozen, bench.device, bench.shape, "random")
 
 
@@ -481,6 +484,8 @@ def measure_encode(bench: Bench) -> Iterator[Row]:
     torch.manual_seed(0)
     with torch.device(bench.device):
         model = model_of(config_of(**shape, use_cache=False), dtype=torch.bfloat16).eval().requires_grad_(False)
+    if bench.device != "cpu":  # as `load_encoder` does
+        use_fused_norms(model)
     for least in (tokens, tokens * 2 // 3):  # a sixth of padding is the most that a run's batch has
         cells = {"width": f"{shape['hidden_size']:,}", "texts": str(texts), "tokens": f"{least:,} to {tokens:,}"}
         lengths = np.linspace(least, tokens, texts).astype(np.int64)

@@ -29,6 +29,7 @@ from pan_scdg.models.devices import check_device, choose_encoder_dtype, describe
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import FoundModel
 from pan_scdg.models.load import LanguageModel
+from pan_scdg.models.norms import use_fused_norms
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task
 from pan_scdg.pan.source_retrieval import Corpus, read_queries
@@ -164,7 +165,10 @@ class Preflight:
 
     @cached_property
     def _random_model(self) -> LanguageModel:
-        return draw_model(self._model, self._model.settings.dtype)
+        drawn = draw_model(self._model, self._model.settings.dtype)
+        if self._device != "cpu":  # as `load_model` does
+            use_fused_norms(drawn.model)
+        return drawn
 
     @cached_property
     def _sizes(self) -> Sizes:

@@ -276,6 +276,7 @@ def load_encoder(
     from sentence_transformers import SentenceTransformer
 
     from pan_scdg.models.linear import use_onednn
+    from pan_scdg.models.norms import use_fused_norms
 
     logging.getLogger("transformers").setLevel(logging.ERROR)  # what it warns of is checked below, in one line
     dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
@@ -300,6 +301,8 @@ def load_encoder(
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
     if device == "cpu":
         use_onednn(model)
+    else:
+        use_fused_norms(model)
     return Encoder(model.eval(), folder, batch, dtype)
 
 

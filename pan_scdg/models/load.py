@@ -22,6 +22,7 @@ from pan_scdg.models.checkpoint import (
 )
 from pan_scdg.models.devices import check_device, explain_model_too_large, is_out_of_memory
 from pan_scdg.models.fingerprint import check_recorded, fingerprint_weights
+from pan_scdg.models.norms import use_fused_norms
 from pan_scdg.models.weights import FETCH_AGAIN, check_weights
 from pan_scdg.scdg.sequences import Tokenizer
 
@@ -123,6 +124,8 @@ def load_model(
     with _explain_failure(folder, "model", device):
         model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
         check_weights(model.named_parameters(), folder)
+        if device != "cpu":
+            use_fused_norms(model)
         _check_vocabulary(model, tokenizer, folder)
         _check_logits(model, folder)
     return LanguageModel(tokenizer, model, device, settings.name, fingerprint)

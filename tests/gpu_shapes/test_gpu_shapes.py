@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import gpu_count
 from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.models.load import LanguageModel
 from pan_scdg.scdg.sequences import ScoringInput
@@ -114,3 +115,16 @@ def test_a_batch_of_the_encoder_runs_on_one_device() -> None:
         hidden = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).last_hidden_state
     assert hidden.shape == (32, 1_600, 4_096)
     assert peak.bytes < 8 * GIB
+
+
+def test_the_counted_work_is_that_of_the_weights_and_the_norm_is_one_kernel() -> None:
+    tokens, work = gpu_count.score_task((1, 4_700, 1), fused=True, layers=1)
+    layer = 4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 12288
+    assert work["products"] == 2 * (layer * 4864 + 151_936 * 4096 * 4_700), "4,700 tokens padded to a multiple of 256"
+    assert tokens == 4_700
+    assert work["attention"] == 2 * 32 * 128 * 4864**2
+    vectors = 3 * 4096 + 32 * 128 + 8 * 128
+    assert work["norm"] == pytest.approx(2 * 2 * vectors * 4864, rel=0.001), "each is read and written once"
+    slow = gpu_count.score_task((1, 4_700, 1), fused=False, layers=1)[1]
+    assert slow["norm"] > 8 * work["norm"]
+    assert slow["products"] == work["products"]
