@@ -6,6 +6,7 @@ from pan_scdg import __version__
 from pan_scdg.cli.check import check
 from pan_scdg.cli.models import models
 from pan_scdg.cli.preflight import preflight
+from pan_scdg.cli.reproduce import reproduce
 from pan_scdg.cli.run import index, report, run
 from pan_scdg.cli.score import score
 from pan_scdg.cli.start import demo, prepare, profiles
@@ -39,6 +40,7 @@ for command in (
     prepare,
     profiles,
     report,
+    reproduce,
     run,
     score,
     tira,

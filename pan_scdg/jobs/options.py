@@ -117,8 +117,10 @@ def choose_items(
     """Return the items of an input to process, in order, and the part they are; None if they are all items."""
     chosen, sample = items[: options.limit], options.sample
     if sample is not None and sample.size < len(chosen):
-        drawn = sorted(Random(sample.seed).sample(range(len(chosen)), sample.size))
-        return tuple(chosen[number] for number in drawn), Partial(sample.size, len(items), what, sample)
+        order = list(range(len(chosen)))
+        Random(sample.seed).shuffle(order)  # a smaller sample is part of a larger one
+        drawn = tuple(chosen[number] for number in sorted(order[: sample.size]))
+        return drawn, Partial(sample.size, len(items), what, sample)
     return chosen, Partial(len(chosen), len(items), what) if len(chosen) < len(items) else None
 
 
