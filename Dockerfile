@@ -1,7 +1,7 @@
 # One image for CPU and GPU. Build: docker build -t pan_scdg .
 #
 # BASE_IMAGE       any image with Python 3.10 to 3.12 and pip. The plain default serves GPUs too: torch's wheel brings the CUDA
-#                  libraries along. One that has Java can run Terrier itself (engine = "terrier").
+#                  libraries along. One that has Java can run Terrier itself (bm25 = "terrier").
 #                  `make pin-base-image` asks the registry for the newest image of the default's tag and writes its digest below.
 # TORCH_INDEX_URL  another index of torch's wheels. The default ones are for CUDA 13.0 and need driver 580 or newer; those for CUDA 12.6
 #                  need 525 (docker build --build-arg TORCH_INDEX_URL=URL-OF-CU126 -t pan_scdg .). With CPU wheels the image has a

@@ -1,13 +1,14 @@
 """Progress on stderr: plain lines at fixed times, or a bar where a person watches."""
 
 import sys
-import time
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from pan_scdg import progress as progress_module
 from pan_scdg.logs import say, say_error, show_logs
-from pan_scdg.progress import INTERVAL, Progress, format_count
+from pan_scdg.progress import DELAY, INTERVAL, Progress, format_count
 
 
 class Clock:
@@ -33,25 +34,37 @@ def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return captured.err.splitlines()
 
 
-def _await_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    for _ in range(1000):
-        if lines := _lines(capsys):
-            return lines
-        time.sleep(0.01)
-    raise TimeoutError
+class Timer:
+    """A timer that runs out when a test says so."""
+
+    def __init__(self, delay: float, function: Callable[[], None]) -> None:
+        self.delay, self.function, self.is_running = delay, function, False
+
+    def start(self) -> None:
+        self.is_running = True
+
+    def cancel(self) -> None:
+        self.is_running = False
+
+    def run_out(self) -> None:
+        if self.is_running:
+            self.function()
 
 
 @pytest.mark.parametrize(("total", "line"), [(10, "scoring: 0 of 10"), (None, "scoring: started")])
 def test_a_stage_is_shown_once_it_has_lasted_even_before_its_first_item(
     total: int | None, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress_module, "DELAY", 0.3)
+    timers: list[Timer] = []
+    made = SimpleNamespace(Timer=lambda *arguments: timers.append(Timer(*arguments)) or timers[-1])
+    monkeypatch.setattr(progress_module, "threading", made)
     with Progress("scoring", total):
-        assert _lines(capsys) == []
-        assert _await_lines(capsys) == [line]
+        assert (_lines(capsys), timers[0].delay) == ([], DELAY)
+        timers[0].run_out()
+        assert _lines(capsys) == [line]
     with Progress("quick", total) as progress:
         progress.update(10)
-    time.sleep(0.5)
+    timers[1].run_out()
     assert _lines(capsys) == [], "a stage that has ended is not shown"
 
 

@@ -1,7 +1,7 @@
 """Feed changed valid files to the readers of foreign input: ``python -m tests.fuzz [--seconds N] [--findings FOLDER]``.
 
-Only `UserError` may leave a reader, in lines that can be shown, within 10 seconds and 1 GiB; a reader may change
-nothing outside of its folder. Printed is one JSON object: for each target the inputs, those that were read and refused,
+Only `UserError` may leave a reader, in lines that can be shown, within 1 GiB; a reader may change nothing
+outside of its folder. An input that is still being read after two minutes counts as one that hangs. Printed is one JSON object: for each target the inputs, those that were read and refused,
 and the findings. The exit code is 1 if there are any; ``--findings`` keeps their inputs.
 """
 
@@ -23,7 +23,7 @@ from pan_scdg.errors import UserError, UserErrors
 from tests.fuzz.mutations import KINDS, mutate, write_kind
 from tests.fuzz.targets import TARGETS, Target
 
-SECONDS, MEMORY = 10, 1 << 30
+HANG_SECONDS, MEMORY = 120, 1 << 30
 KIND_SHARE = 0.02
 PRECIOUS = "precious.txt"
 """A file beside the folder, at which names in the input point."""
@@ -74,7 +74,7 @@ def fuzz(target: Target, inputs: int, seed: int, findings: Path | None) -> dict[
 
 def _read(target: Target, folder: Path) -> str:
     """Return ``read``, ``refused``, or what went wrong: the error with its place, then the traceback."""
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, HANG_SECONDS)
     try:
         target.read(folder)
     except (UserError, UserErrors) as e:
@@ -98,7 +98,7 @@ def _restore(path: Path, data: bytes) -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise TimeoutError(f"longer than {SECONDS} s")
+    raise TimeoutError("it hangs")
 
 
 def main() -> int:
