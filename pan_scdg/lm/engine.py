@@ -20,8 +20,8 @@ from pan_scdg.lm.logprobs import (
     build_not_finite_error,
     check_input,
     compute_target_log_probs,
+    compute_within_memory,
     gather_log_softmax,
-    report_memory,
 )
 from pan_scdg.lm.packing import (
     NotPackableError,
@@ -132,9 +132,7 @@ class PackedEngine:
         self.tokens = 0
         self.splits: list[int] = []
         check_computed(lm, self._compute_with_budget)
-        with report_memory(1, lm.device):
-            square = reads_square(self._backend, lm.model.dtype, lm.device)
-        if not square:
+        if not compute_within_memory(lambda: reads_square(self._backend, lm.model.dtype, lm.device), 1, lm.device):
             what = f"is given log-sum-exps in another order by attention {attention!r} of the installed version"
             raise build_not_packable_error(lm, what)
         self._budget, self.tokens, self.splits = budget, 0, []

@@ -1,20 +1,20 @@
 """Teacher-forced token log-probabilities (paper, Teacher-Forced Token Log Probabilities)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import InputError, UserError
-from pan_scdg.models.devices import explain_too_large, is_out_of_memory
+from pan_scdg.models.devices import explain_too_large, free_memory, is_out_of_memory
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
     import torch
 
+Value = TypeVar("Value")
 LogProbs = npt.NDArray[np.float32]
 HEAD_ROWS = 1024
 """Largest number of targets whose logits exist at one time; bounds memory."""
@@ -29,13 +29,20 @@ def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int = 
         UserError: the input exceeds the model's positions or the device's memory, or the model gives no finite number.
         ValueError: no context or target token, an id outside the vocabulary, or ``rows`` below 1.
     """
-    import torch
-
     check_input(lm, item)
     if rows < 1:
         raise ValueError(f"rows must be at least 1, not {rows}")
+    result = compute_within_memory(lambda: _compute(lm, item, rows), item.length, lm.device)
+    if not np.isfinite(result).all():
+        raise build_not_finite_error(lm)
+    return result
+
+
+def _compute(lm: LanguageModel, item: ScoringInput, rows: int) -> LogProbs:
+    import torch
+
     decoder, head = get_decoder_and_head(lm.model)
-    with torch.inference_mode(), report_memory(item.length, lm.device):
+    with torch.inference_mode():
         ids = torch.from_numpy(np.concatenate([item.context_ids, item.target_ids])).to(lm.device)
         # A mask of ones changes nothing. Without mask and cache, transformers checks for several sequences packed into
         # one and builds a [length, length] causal mask; attention then takes twice the time on a CPU.
@@ -49,8 +56,6 @@ def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int = 
             for h, t in zip(torch.split(before, rows), torch.split(target, rows), strict=True)
         )
         result: LogProbs = torch.cat(list(chunks)).cpu().numpy()
-    if not np.isfinite(result).all():
-        raise build_not_finite_error(lm)
     return result
 
 
@@ -88,17 +93,18 @@ def check_input(lm: LanguageModel, item: ScoringInput) -> None:
             raise ValueError(f"a token id is outside the vocabulary of {vocabulary}")
 
 
-@contextmanager
-def report_memory(length: int, device: str) -> Iterator[None]:
-    """Turn a lack of memory for an input of ``length`` tokens into a UserError."""
+def compute_within_memory(compute: Callable[[], Value], length: int, device: str) -> Value:
+    """Return what ``compute`` returns; a lack of memory for an input of ``length`` tokens is a UserError."""
     import torch
 
     try:
-        yield
+        return compute()
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
         if not is_out_of_memory(e):
             raise
-        raise explain_too_large(length, device) from e
+    # outside the except block: the traceback of its exception would keep the tensors of the failed computation
+    free_memory(device)
+    raise explain_too_large(length, device)
 
 
 def build_not_finite_error(lm: LanguageModel) -> InputError:

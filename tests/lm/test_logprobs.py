@@ -1,3 +1,5 @@
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -224,6 +226,25 @@ def test_running_out_of_memory_names_the_length(tiny_lm: Callable[[str], Languag
     item = ScoringInput(np.array([0]), np.array([5, 6]))
     with pytest.raises(UserError, match="an input of 3 tokens does not fit in the memory of cpu"):
         compute_target_log_probs(with_decoder(tiny_lm("llama"), failing(error)), item, 8)
+
+
+def test_nothing_keeps_the_tensors_of_an_input_that_did_not_fit(tiny_lm: Callable[[str], LanguageModel]) -> None:
+    made = []
+
+    def decode(**_: Any) -> Any:
+        hidden = torch.zeros(1, 3, 32)
+        made.append(weakref.ref(hidden))
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    gc.disable()
+    try:
+        with pytest.raises(UserError) as raised:
+            compute_target_log_probs(
+                with_decoder(tiny_lm("llama"), decode), ScoringInput(np.array([0]), np.array([5, 6])), 8
+            )
+        assert (made[0](), raised.value.__context__) == (None, None)
+    finally:
+        gc.enable()
 
 
 def test_other_faults_are_not_taken_for_memory(tiny_lm: Callable[[str], LanguageModel]) -> None:
