@@ -1,8 +1,9 @@
 """Feed changed valid files to the readers of foreign input: ``python -m tests.fuzz [--seconds N] [--findings FOLDER]``.
 
-Only `UserError` may leave a reader, in lines that can be shown, within 1 GiB; a reader may change nothing
-outside of its folder. An input that is still being read after two minutes counts as one that hangs. Printed is one JSON object: for each target the inputs, those that were read and refused,
-and the findings. The exit code is 1 if there are any; ``--findings`` keeps their inputs.
+Only `UserError` may leave a reader, in lines that can be shown, within 1 GiB; a reader may change nothing outside of
+its folder. An input that is still being read after two minutes counts as one that hangs. Printed is one JSON object:
+for each target the inputs, those that were read and refused, and the findings. The exit code is 1 if there are any;
+``--findings`` keeps their inputs.
 """
 
 import argparse
