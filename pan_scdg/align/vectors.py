@@ -72,7 +72,8 @@ class SentenceEncoder:
         name: a name in the model folders, or a folder.
         device: "cpu" or "cuda".
         batch: number of sentences that are encoded together.
-        keep_headings: headings and the like are sentences, as for the sources of a query, whose titles name their topic.
+        keep_headings: headings and the like are sentences, as for the sources of a query, whose titles name their
+            topic.
 
     Raises:
         UserError: the model is missing or damaged.

@@ -305,7 +305,8 @@ def _find_lack(snapshot: Path, mark: str) -> str | None:
     if not (snapshot / mark).is_file():
         return mark
     index = next(iter(snapshot.glob("*.safetensors.index.json")), None)
-    parts: list[str] = [] if index is None else re.findall(r'"([^"/]+\.safetensors)"', index.read_text("utf-8", "replace"))
+    text = "" if index is None else index.read_text("utf-8", "replace")
+    parts: list[str] = re.findall(r'"([^"/]+\.safetensors)"', text)
     if missing := [name for name in sorted(set(parts)) if not (snapshot / name).is_file()]:
         return missing[0]
     return None if any(path.is_file() for path in snapshot.rglob("*.safetensors")) else "weights (.safetensors)"
