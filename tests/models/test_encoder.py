@@ -156,6 +156,11 @@ def test_on_a_gpu_no_attention_is_planned_for_each_shape(minilm: Encoder, monkey
     assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
+def test_a_device_that_is_not_usable_is_named_before_anything_is_loaded(folder: Path) -> None:
+    with pytest.raises(UserError, match="cannot use cuda:7"):
+        load_encoder(folder, "cuda:7")
+
+
 def test_a_prompt_precedes_each_text(minilm: Encoder) -> None:
     check_vectors(find_encoder_folder(NAME), minilm.encode(["cat"], prompt="query: "), minilm.encode(["query: cat"]))
 
