@@ -13,13 +13,14 @@ import signal
 import sys
 import tempfile
 import traceback
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from pan_scdg.cli.commands import cli
 from pan_scdg.cli.streams import ReaderGoneError, ResultsLostError, guard_streams
-from pan_scdg.errors import Interrupted, UserError, UserErrors, escape_controls
+from pan_scdg.errors import Interrupted, UserError, UserErrors, escape_controls, get_first_line
 from pan_scdg.logs import say_error, show_logs
 
 READER_GONE = 128 + signal.SIGPIPE
@@ -28,6 +29,10 @@ MAX_ERROR_LINES = 20
 """Lines about wrong input; a folder may have thousands of the same fault."""
 DISK_FAULTS = {errno.EIO, errno.EROFS}
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+MEMORY_SAYINGS = re.compile(
+    "failed to map segment|[Cc]annot allocate memory|can't start new thread|can't allocate memory|Unable to allocate"
+)
+"""Messages about a lack of memory of exceptions that are no MemoryError: of an import, of torch, of a thread."""
 FULL_SAYINGS = re.compile(
     "No space left on device|Disk quota exceeded|File too large|database or disk is full|disk I/O error"
     r"|\d+ requested and \d+ written"
@@ -97,6 +102,16 @@ def _report(e: Exception) -> int:
         return max(_fail(line, 2) for line in lines)
     if isinstance(e, OSError) and e.errno in (errno.EACCES, errno.EPERM) and e.filename is not None:
         return _fail(f"{e.filename}: {e.strerror}. Make it accessible to this user, or choose another folder.", 2)
+    if isinstance(e, MemoryError) or (
+        isinstance(e, ImportError | OSError | RuntimeError) and MEMORY_SAYINGS.search(str(e))
+    ):
+        remedy = "Raise the limit (`ulimit -v`) or give more memory"
+        if "failed to map segment" in str(e):
+            remedy += "; a noexec mount of Python's packages has the same effect"
+        reason = f": {get_first_line(e)}" if str(e) else ""
+        return _fail(f"memory is too short{reason}. {remedy}.", 2)
+    if isinstance(e, FileNotFoundError) and not _has_working_directory():
+        return _fail("the working directory was removed. Change into one that exists.", 2)
     if isinstance(e, OSError) and e.errno in DISK_FAULTS:
         return _fail(f"{e.filename or 'disk'}: {e.strerror}. Repair it, and run the same command again.", 3)
     what = f"internal error: {type(e).__name__}: {e}"
@@ -111,6 +126,13 @@ def _report(e: Exception) -> int:
     except OSError as cause:
         details = f"The traceback cannot be written: {cause.strerror}"
     return _fail(f"{what}. {details}", 1)
+
+
+def _has_working_directory() -> bool:
+    try:
+        return Path.cwd().is_dir()
+    except OSError:
+        return False
 
 
 def _describe_usage(message: str) -> str:

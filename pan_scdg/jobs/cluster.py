@@ -37,7 +37,9 @@ RESULTS_PER_WORKER = 64
 OBJECT_STORE_BYTES = 80 << 20
 """Close to Ray's minimum: tasks and results are small."""
 MAX_FOLDER_LENGTH = 24
-"""Characters of the parent of Ray's folder: its sockets have names of 80, and the system allows 107."""
+"""Characters (ASCII) of the parent of Ray's folder: its sockets have names of 80, and the system allows 107."""
+SHARED_MEMORY = "/dev/shm"
+"""Where Ray keeps results; a container may have it read-only."""
 MAX_MESSAGE_LENGTH = 200
 CONNECT_SECONDS = 10
 WAIT_SECONDS = 1.0
@@ -318,10 +320,12 @@ def _open_ray(devices: Devices) -> Iterator[Any]:
                 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
             options = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
             options |= {"num_cpus": 0, "num_gpus": 0 if devices.device == "cpu" else _count_gpus()}
-            parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= MAX_FOLDER_LENGTH else "/tmp"
+            parent = _choose_parent()
             folder = TemporaryDirectory(prefix="scdg-", dir=parent, ignore_cleanup_errors=True)
             # Ray opens its own folder to everybody, but not the one around it
             options |= {"object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": f"{stack.enter_context(folder)}/r"}
+            if not os.access(SHARED_MEMORY, os.W_OK):
+                options["_plasma_directory"] = folder.name
         elif devices.address != "auto":
             _check_address(str(devices.address))
         stack.enter_context(redirect_stdout(_Messages()))
@@ -340,6 +344,12 @@ def _open_ray(devices: Devices) -> Iterator[Any]:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, handler)  # Ray replaces it
         yield ray
+
+
+def _choose_parent() -> str:
+    """Return the folder of temporary files, or /tmp if Ray's sockets cannot have it in their names."""
+    parent = tempfile.gettempdir()
+    return parent if parent.isascii() and len(parent) <= MAX_FOLDER_LENGTH else "/tmp"
 
 
 class _Messages(StringIO):

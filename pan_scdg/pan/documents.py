@@ -123,9 +123,16 @@ def _convert(path: Path, kind: str) -> ReadDocument:
 
 def main(path: str) -> None:
     """Convert a file and print the result as JSON: ``text`` and ``warnings``, or ``error``."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    _lower_limit(resource.RLIMIT_CPU, CPU_SECONDS)
+    _lower_limit(resource.RLIMIT_AS, MEMORY_BYTES)
     json.dump(answer_for(Path(path)), sys.stdout)
+
+
+def _lower_limit(kind: int, value: int) -> None:
+    """Limit a resource of this process to a value, or to the user's own limit if that is lower."""
+    _, largest = resource.getrlimit(kind)
+    limit = value if largest == resource.RLIM_INFINITY else min(value, largest)
+    resource.setrlimit(kind, (limit, limit))
 
 
 def answer_for(path: Path) -> dict[str, Any]:

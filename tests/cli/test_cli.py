@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -245,6 +246,45 @@ def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
     assert not [p for p in output.iterdir() if not p.name.startswith(".")]
     assert small("run", "--input", directory, "--output", output) == 0
     assert len((output / "decisions.jsonl").read_text().splitlines()) == 12
+
+
+def test_a_signal_during_the_imports_is_not_dropped(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "entrypoint.py", tmp_path)
+    (tmp_path / "pan_scdg").mkdir()
+    (tmp_path / "pan_scdg" / "__init__.py").touch()
+    (tmp_path / "pan_scdg" / "cli.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    done = subprocess.run([sys.executable, "entrypoint.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (3, "error: stopped. Run the same command again to continue.\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "memory is too short: libtorch_cpu"),
+        (RuntimeError("can't start new thread"), "memory is too short: can't start new thread. Raise the limit"),
+        (OSError(12, "Cannot allocate memory"), r"memory is too short: \[Errno 12\] Cannot allocate memory. Raise"),
+        (MemoryError(), r"memory is too short. Raise the limit \(`ulimit -v`\) or give more memory"),
+    ],
+)
+def test_a_lack_of_memory_is_one_line(
+    fault: Exception, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lack(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("pan_scdg.profile.list_profiles", lack)
+    assert run_command(["profiles"]) == 2
+    assert re.fullmatch(rf"error: {says}.*\.\n", capsys.readouterr().err)
+
+
+def test_a_working_directory_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert run_command(["check", "a", "b", "--output", "out"]) == 2
+    assert capsys.readouterr().err == "error: the working directory was removed. Change into one that exists.\n"
 
 
 @pytest.mark.parametrize(

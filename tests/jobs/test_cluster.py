@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -90,10 +91,18 @@ def sleep(started: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[Workers[Task, Any]]:
-    """Two processes for all tests, since they take seconds to start."""
-    with open_workers(ByValue(call), TWO) as both:
-        yield both
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers[Task, Any]]:
+    """Two processes for all tests, since they take seconds to start, where Ray itself would fail.
+
+    The folder of temporary files has a letter that is not of ASCII, and the shared memory cannot be written.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("dïr")))
+        patch.setattr(cluster, "SHARED_MEMORY", "/nowhere")
+        with open_workers(ByValue(call), TWO) as both:
+            list(both.map([(square, 1)]))
+            patch.undo()
+            yield both
 
 
 def test_one_device_computes_in_this_process_without_ray() -> None:
