@@ -261,9 +261,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
         zero_filled,
         "weights .* are damaged: .* rows are zero. Fetch or copy",
     ),
-    "a lost block": (
-        with_weights(lambda w: w[: len(w) // 4].zero_()),
-        f"{UP} are damaged: 25% of their rows",
+    "lost blocks": (
+        with_weights(lambda w: w[len(w) // 4 :].zero_()),
+        f"{UP} are damaged: 75% of their rows",
     ),
     "a number that is none": (
         with_weights(lambda w: w[0].fill_(float("nan"))),
