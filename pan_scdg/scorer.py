@@ -21,6 +21,7 @@ from pan_scdg.jobs.worker import PairWorker, PassageTask
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions, Score, check_target
+from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.methods.gains import GainMethod, PairGains
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.records import TextPair
@@ -263,11 +264,14 @@ class Scorer:
 
     @cached_property
     def _match_encoder(self) -> SentenceEncoder | None:
-        """Return the encoder of ``[retrieval.match]``; another than that of the pairs, which leaves out headings."""
+        """Return the encoder of ``[retrieval.match]``, which shares the model of the method that decides pairs."""
         match = self.profile.need_retrieval().match
         if match is None:
             return None
-        return SentenceEncoder(match.model, self._options.device, keep_headings=True)
+        method = self._worker.method if self.profile.decide is not None else None
+        has_same = isinstance(method, AlignmentMethod) and method.settings.model == match.model
+        opened = method.encoder if isinstance(method, AlignmentMethod) and has_same else None
+        return SentenceEncoder(match.model, self._options.device, keep_headings=True, opened=opened)
 
     @cached_property
     def _facts(self) -> dict[str, Any]:

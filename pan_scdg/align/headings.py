@@ -23,7 +23,7 @@ MAX_LENGTH = 200
 MAX_LINES = 3
 """Lines of a heading that is wrapped."""
 MIN_PARAGRAPH_LINE = 60
-"""Characters of the line that follows a heading without a blank line between them."""
+"""Characters of the line before or after a heading without a blank line between them."""
 MAX_OPEN_SHARE = 0.5
 """Largest share of a text's words in such lines and in short paragraphs without an end mark; above it, as in a chat or
 a poem, they are its text."""
@@ -122,7 +122,9 @@ def _select_headings(paragraph: Sequence[_Line]) -> Iterator[_Line]:
     for is_label, group in groupby(paragraph, key=lambda line: line.is_label):
         last = first + len(labels := list(group))
         begins = first == 0 or paragraph[first - 1].ends_sentence
-        if is_label and begins and (last == len(paragraph) or _precedes(labels, paragraph[last])):
+        # at the end of a paragraph of short lines they are its last ones
+        ends = last == len(paragraph) and (first == 0 or len(paragraph[first - 1].text) >= MIN_PARAGRAPH_LINE)
+        if is_label and begins and (ends or (last < len(paragraph) and _precedes(labels, paragraph[last]))):
             yield from labels
         first = last
 

@@ -72,17 +72,25 @@ class SentenceEncoder:
         name: a name in the model folders, or a folder.
         device: "cpu" or "cuda".
         batch: number of sentences that are encoded together.
-        keep_headings: headings and the like are sentences, as for the sources of a query, whose titles name their
-            topic.
+        keep_headings: headings are sentences, as for the sources of a query, whose titles name their topic.
+        opened: has the same model, which is then loaded once.
 
     Raises:
         UserError: the model is missing or damaged.
     """
 
-    def __init__(self, name: str, device: str, batch: int = BATCH_SIZE, *, keep_headings: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        device: str,
+        batch: int = BATCH_SIZE,
+        *,
+        keep_headings: bool = False,
+        opened: "SentenceEncoder | None" = None,
+    ) -> None:
         self.model = find_encoder(name)
         self.fingerprint = fingerprint_folder(self.model.folder)
-        self._device, self._batch = device, batch
+        self._device, self._batch, self._opened = device, batch, opened
         self._prepared = TextCache(partial(prepare_text, keep_headings=keep_headings), MAX_PREPARED_CHARACTERS)
         self._vectors = TextCache(self._compute_vectors, MAX_ENCODED_CHARACTERS)
 
@@ -107,6 +115,8 @@ class SentenceEncoder:
 
     @cached_property
     def _encoder(self) -> "Encoder":
+        if self._opened is not None:
+            return self._opened._encoder
         from pan_scdg.models.encoder import load_encoder
 
         # on every device, since thresholds were calibrated with such vectors

@@ -60,7 +60,8 @@ def test_a_heading_needs_no_blank_line() -> None:
     [
         PROSE,
         WRAPPED,
-        "\n\n".join(PROSE.split()),  # one word in each line
+        "\n\n".join(PROSE.split()),
+        "\n".join([*PROSE.split(), "The", "Mill"]),
         "\n".join(line.rstrip(".") for line in PROSE.split(". ")),
         "the mill is closed now\n\nwhy\n\nno customers left\n\nThe railway took them",
         "Two roads diverged in a yellow wood,\nAnd sorry I could not travel both\nAnd be one traveler, long I stood\n"

@@ -153,7 +153,7 @@ def test_decisions_are_those_of_run_with_and_without_a_first_stage(
     shutil.copytree(targets, folder / "susp")
     shutil.copytree(sources, folder / "src")
     for module in ("jobs.check", "report.records"):  # one of these pairs is then unclear
-        monkeypatch.setattr(f"pan_scdg.{module}.UNCLEAR_MARGIN", 0.2)
+        monkeypatch.setattr(f"pan_scdg.{module}.UNCLEAR_MARGIN", 0.5)
     done = cli("run", "--input", folder, "--output", tmp_path / "decided", "--device", "cpu")
     assert done.code == 0, done.err
     lines = (tmp_path / "decided" / "decisions.jsonl").read_text().splitlines()
@@ -569,7 +569,7 @@ def test_passages_of_office_files_are_places_of_the_text_that_is_kept(
         kept = (tmp_path / f"out/texts/suspicious/{passage['suspicious']}.txt").read_text(encoding="utf-8")
         shared = kept[passage["begin"] : passage["end"]].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split()
         assert shared == text[passage["begin2"] : passage["end2"]].split()
-        assert len(shared) > 300
+        assert len(shared) >= 300
 
 
 @OFFICE
@@ -671,7 +671,7 @@ def test_headers_and_footers_of_pages_are_not_compared(check: Callable[..., Any]
 
 
 def test_a_word_in_each_line_is_no_header(check: Callable[..., Any], tmp_path: Path) -> None:
-    words = SOURCE.read_text(encoding="utf-8").split()[:150]
+    words = SOURCE.read_text(encoding="utf-8").partition("\n\n")[2].split()[:150]
     check(write(tmp_path / "susp", {"lines.txt": "\n".join(words)}), SOURCE)
     (row,) = read_rows(tmp_path / "out")
     assert (row["decision"], row["share"], row["verbatim"]) == ("likely", "100 %", "100 %")
