@@ -1,7 +1,7 @@
 # One image for CPU and GPU. Build: docker build -t pan_scdg .
 #
 # BASE_IMAGE       any image with Python 3.10 to 3.12 and pip. The plain default serves GPUs too: torch's wheel brings the CUDA
-#                  libraries along. One that has Java can run Terrier itself (bm25 = "terrier").
+#                  libraries along.
 #                  `make pin-base-image` asks the registry for the newest image of the default's tag and writes its digest below.
 # TORCH_INDEX_URL  another index of torch's wheels. The default ones are for CUDA 13.0 and need driver 580 or newer; those for CUDA 12.6
 #                  need 525 (docker build --build-arg TORCH_INDEX_URL=URL-OF-CU126 -t pan_scdg .). With CPU wheels the image has a
@@ -41,13 +41,7 @@ RUN cd /tmp \
         *) echo "TRANSFORMERS is 4 or 5, not $TRANSFORMERS" >&2; exit 1 ;; \
     esac
 
-# What is fetched is fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
-FROM packages AS jars
-WORKDIR /app
-COPY pan_scdg/__init__.py pan_scdg/bundled.py pan_scdg/errors.py pan_scdg/
-COPY pan_scdg/models/__init__.py pan_scdg/models/terrier_jars.py pan_scdg/models/
-RUN python -c "from pan_scdg.models.terrier_jars import fetch_jars; fetch_jars()"
-
+# Models are fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
 FROM packages AS models
 WORKDIR /app
 COPY pan_scdg/__init__.py pan_scdg/bundled.py pan_scdg/errors.py pan_scdg/
@@ -61,7 +55,7 @@ RUN for model in $(echo "$MODELS" | tr , " "); do if [ "$model" = scdg-mini ]; t
 FROM packages
 WORKDIR /app
 # The image may run with a read-only root: what commands import is compiled now, not all 270 MB of sources.
-RUN python -c "import click, ir_measures, jinja2, lxml.etree, numba, pandas, pydantic.json_schema, pyterrier, tomlkit, \
+RUN python -c "import click, ir_measures, jinja2, lxml.etree, numba, pydantic.json_schema, tomlkit, \
     scipy.stats, sentence_transformers.models, sklearn.linear_model, \
     ray.autoscaler._private.monitor, ray.dashboard.agent, ray.dashboard.dashboard, \
     ray._private.log_monitor, ray._private.runtime_env.agent.main, ray.util.scheduling_strategies, \
@@ -72,10 +66,8 @@ RUN python -c "import click, ir_measures, jinja2, lxml.etree, numba, pandas, pyd
 ENV HF_HUB_OFFLINE=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    IR_DATASETS_HOME=/tmp/ir_datasets \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
-COPY --from=jars /app/model_cache/terrier model_cache/terrier
 COPY NOTICE.md model_cache/imag[e] model_cache/
 COPY --from=models /app/model_cache model_cache
 COPY examples examples

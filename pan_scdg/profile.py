@@ -19,7 +19,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.methods import METHODS, Method, MethodOptions, MethodSettings, load_settings
-from pan_scdg.models.find import TERRIER, find_licence
+from pan_scdg.models.find import find_licence
 from pan_scdg.settings import ProfileTables
 
 if TYPE_CHECKING:
@@ -121,15 +121,14 @@ class Profile(ProfileTables):
         return settings.open(self, options, statistics)
 
     def list_models(self) -> list[str]:
-        """Return the names of the models that the profile loads; ``terrier`` for its jars."""
+        """Return the names of the models that the profile loads."""
         names = [None if self.model is None else self.model.name]
         names += [] if self.decide is None else self.method_settings.list_models()
         names.append(None if self.passages is None else self.passages.encoder)
         if (retrieval := self.retrieval) is not None:
-            lexical = [route.startswith("bm25") for route in retrieval.routes]
-            names.append(None if all(lexical) else retrieval.need_dense().model)
+            is_lexical = all(route.startswith("bm25") for route in retrieval.routes)
+            names.append(None if is_lexical else retrieval.need_dense().model)
             names.append(retrieval.match.model if retrieval.match is not None and retrieval.rerank else None)
-            names.append(TERRIER if any(lexical) and retrieval.bm25 != "fts5" else None)
         return list(dict.fromkeys(name for name in names if name is not None))
 
     def list_licences(self) -> str:

@@ -48,6 +48,7 @@ def call(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Call:
 def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     data = {"pan_scdg/py.typed", "pan_scdg/profiles/offline.toml", "pan_scdg/_bundled/examples/README.md"}
+    data |= {f"pan_scdg/retrieval/{name}.txt" for name in ("terrier_stopwords", "MPL-1.1")}
     data |= {f"pan_scdg/report/templates/{name}" for name in ("report.html.j2", "report.css", "start.js")}
     assert data < set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"pan_scdg"}

@@ -11,7 +11,7 @@ def models() -> None:
 
     \b
     Example:
-      pan-scdg models fetch terrier
+      pan-scdg models list
     """
 
 
@@ -39,18 +39,18 @@ def list_models() -> None:
 @click.argument("name")
 @click.option("--revision", metavar="REV", help="Commit, branch or tag to download instead of the pinned commit.")
 def fetch(name: str, revision: str | None) -> None:
-    """Fetch a model or the jars of Terrier into the model cache.
+    """Fetch a model into the model cache.
 
     Models come from the Hugging Face hub, at a pinned commit and without files that could contain code. If the hub
-    requires an account, set HF_TOKEN to a token. This is the only command that uses the network.
+    requires an account, set HF_TOKEN to a token. This is the only command that uses the network. NAME may also be
+    "terrier", for a profile of yours with the engine of that name.
 
     \b
     Example:
-      pan-scdg models fetch terrier
       pan-scdg models fetch Qwen3-0.6B-Base
     """
     if name == "terrier":
-        from pan_scdg.models.terrier_jars import fetch_jars
+        from pan_scdg.retrieval.terrier_jars import fetch_jars
 
         if revision is not None:
             raise click.UsageError("Terrier has only one version: leave out --revision")
@@ -69,7 +69,6 @@ def _examine(name: str) -> dict[str, str]:
         CATALOGUE,
         PACKAGED,
         SHORT,
-        TERRIER,
         ModelNotFoundError,
         describe_size,
         find_encoder,
@@ -78,27 +77,17 @@ def _examine(name: str) -> dict[str, str]:
     )
 
     state: dict[str, str] = {"found": "not found", "size": "-", "licence": find_licence(name), "revision": "-"}
-    if name == TERRIER:
-        from pan_scdg.models.terrier_jars import find_terrier_jar
-
-        try:
-            folder = find_terrier_jar().parent
-        except UserError:
-            return state | {"size": "about 104 MB"}
-        state["found"] = "model_cache"
-    else:
-        is_encoder = name in PACKAGED or (name in CATALOGUE and CATALOGUE[name].encoder)
-        try:
-            model = find_encoder(name) if is_encoder else find_model(name)
-        except UserError as e:
-            size = f"about {describe_size(CATALOGUE[name].size)}" if name in CATALOGUE else "-"
-            fault = {} if isinstance(e, ModelNotFoundError) else {"found": "not usable", "fault": str(e)}
-            return state | {"size": size} | fault
-        folder = model.folder
-        revision = "bundled" if name in BUNDLED else (model.revision or "unknown")[:SHORT]
-        state |= {"found": model.where, "revision": revision}
-    bytes_used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return state | {"size": describe_size(bytes_used), "folder": str(folder)}
+    is_encoder = name in PACKAGED or (name in CATALOGUE and CATALOGUE[name].encoder)
+    try:
+        model = find_encoder(name) if is_encoder else find_model(name)
+    except UserError as e:
+        size = f"about {describe_size(CATALOGUE[name].size)}" if name in CATALOGUE else "-"
+        fault = {} if isinstance(e, ModelNotFoundError) else {"found": "not usable", "fault": str(e)}
+        return state | {"size": size} | fault
+    revision = "bundled" if name in BUNDLED else (model.revision or "unknown")[:SHORT]
+    state |= {"found": model.where, "revision": revision}
+    bytes_used = sum(path.stat().st_size for path in model.folder.rglob("*") if path.is_file())
+    return state | {"size": describe_size(bytes_used), "folder": str(model.folder)}
 
 
 def _echo_table(rows: list[tuple[str, ...]]) -> None:

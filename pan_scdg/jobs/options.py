@@ -11,7 +11,6 @@ from pan_scdg.lm.engine import EngineName
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
 from pan_scdg.models.devices import describe_hiding, resolve_device
-from pan_scdg.models.find import TERRIER
 from pan_scdg.profile import Profile
 from pan_scdg.resources import limit_threads
 
@@ -97,7 +96,7 @@ def choose_device(profile: Profile, device: str) -> str:
         UserError: the device is missing or unusable, or "auto" finds no GPU for a profile that needs one.
     """
     limit_threads()
-    if device == "auto" and not any(name != TERRIER for name in profile.list_models()):
+    if device == "auto" and not profile.list_models():
         return "cpu"
     chosen = resolve_device(device)
     if device == "auto" and chosen == "cpu" and profile.needs_gpu:

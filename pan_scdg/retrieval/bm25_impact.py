@@ -2,8 +2,8 @@
 
 The index keeps counts and lengths as integers, and scores are computed from them in float64 with Terrier's order of
 operations: nothing is quantised. numba compiles the one loop over postings. A folder contains ``documents.json`` and
-``stopwords.json``, and arrays: ``terms`` (sorted), ``starts`` (of each term's postings), ``docs`` and ``counts`` (of
-each posting) and ``lengths`` (terms of each document). A posting takes six bytes as long as no count exceeds 65,535.
+arrays: ``terms`` (sorted), ``starts`` (of each term's postings), ``docs`` and ``counts`` (of each posting) and
+``lengths`` (terms of each document). A posting takes six bytes as long as no count exceeds 65,535.
 
 bm25s was considered instead: it stores scores (12 bytes a posting in float64), keeps all tokens in memory to build an
 index, has no negative weights, and of its code only the loop over postings would be used.
@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.models.terrier_jars import find_terrier_jar
 from pan_scdg.records import Document
 from pan_scdg.retrieval.bm25 import (
     FULL_TERMS,
@@ -34,7 +33,7 @@ from pan_scdg.retrieval.bm25 import (
     round_to_steps,
 )
 from pan_scdg.retrieval.ranking import DEPTH, K, Ranked, Ranking
-from pan_scdg.retrieval.terrier_terms import MAX_LENGTH, TermPipeline, read_stopwords
+from pan_scdg.retrieval.terrier_terms import MAX_LENGTH, TermPipeline
 from pan_scdg.sentences import split_sentences
 
 BLOCK_POSTINGS = 1 << 20
@@ -48,17 +47,12 @@ Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
 
-def build_index(documents: Iterable[Document], folder: Path, stopwords: frozenset[str] | None = None) -> None:
+def build_index(documents: Iterable[Document], folder: Path) -> None:
     """Write the index of a stream of documents into an empty folder.
 
-    Memory holds the postings (12 bytes each), the ids and the terms. ``stopwords`` is Terrier's list, from its jar,
-    unless another is given.
-
-    Raises:
-        UserError: Terrier's jar, whose stopwords are needed, is missing.
+    The postings (12 bytes each), the ids and the terms are in memory at once.
     """
-    stopwords = read_stopwords(find_terrier_jar()) if stopwords is None else stopwords
-    pipeline = TermPipeline(stopwords)
+    pipeline = TermPipeline()
     doc_ids, terms, blocks = list[str](), dict[str, int](), list[tuple[Array, Array]]()
     numbers, counts, sizes, lengths = array("I"), array("I"), array("q"), array("q")
     for document in documents:
@@ -80,7 +74,6 @@ def build_index(documents: Iterable[Document], folder: Path, stopwords: frozense
     for name, values in arrays.items():
         np.save(folder / f"{name}.npy", values)
     (folder / "documents.json").write_text(json.dumps(doc_ids), encoding="ascii")
-    (folder / "stopwords.json").write_text(json.dumps(sorted(stopwords)), encoding="ascii")
 
 
 def _make_block(numbers: "array[int]", counts: "array[int]") -> tuple[Array, Array]:
@@ -132,7 +125,7 @@ class ImpactIndex(LexicalIndex):
         """Place of each document in the order of the ids, which decides between equal scores."""
         self._places[order] = np.arange(len(order))
         self._norms = compute_length_norms(np.asarray(lengths))
-        self._pipeline = TermPipeline(json.loads((folder / "stopwords.json").read_text(encoding="ascii")))
+        self._pipeline = TermPipeline()
 
     def search_sentences(self, query: str, terms: int = TERMS, depth: int = DEPTH) -> Ranking:
         """Rank documents as every `LexicalIndex` does, several times faster: the rankings are fused as arrays."""

@@ -1,5 +1,7 @@
 """BM25 on PyTerrier 0.13 and Terrier 5.11 (paper, BM25 retrieval): the reference for `bm25_impact`.
 
+No shipped profile chooses it. It needs the extra ``terrier``, Java and the jars that ``models fetch terrier`` fetches.
+
 Queries are tokenised here and reach Terrier as lists of terms: its query parser splits words elsewhere than its indexer
 does (``Zürich`` is indexed as ``rich`` and found by no query), and it would take operators for what they are.
 """
@@ -12,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.terrier_jars import MEMORY_VARIABLE, find_terrier_jar, start_terrier
 from pan_scdg.records import Document
 from pan_scdg.retrieval.bm25 import K1, STEPS, B, Floats, LexicalIndex, order_terms, pick_rarest, round_to_steps
 from pan_scdg.retrieval.ranking import Ranking, rank_best
-from pan_scdg.retrieval.terrier_terms import TermPipeline, read_stopwords
+from pan_scdg.retrieval.terrier_jars import MEMORY_VARIABLE, start_terrier
+from pan_scdg.retrieval.terrier_terms import TermPipeline
 
 DOC_IDS, INDEX = "documents.json", "index"
 MARGIN = 64
@@ -70,7 +72,7 @@ class TerrierIndex(LexicalIndex):
         self._pt = start_terrier()
         from jnius import JavaException
 
-        self._pipeline = TermPipeline(read_stopwords(find_terrier_jar()))
+        self._pipeline = TermPipeline()
         self._frequencies: dict[str, int] = {}
         described = json.loads((folder / DOC_IDS).read_text(encoding="ascii"))
         self._doc_ids: list[str] = described["ids"]

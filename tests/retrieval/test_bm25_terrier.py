@@ -12,21 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.terrier_jars import start_terrier
 from pan_scdg.records import Document
 from pan_scdg.retrieval import bm25_impact, bm25_terrier
 from pan_scdg.retrieval.bm25 import LexicalIndex
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
+from pan_scdg.retrieval.terrier_jars import start_terrier
 from pan_scdg.retrieval.terrier_terms import TermPipeline
 from pan_scdg.sentences import split_sentences
 from tests.retrieval.bm25_corpus import make_documents, make_query, open_new
 
 SPOT_CHECK = Path(__file__).parents[3] / "shared" / "data" / "pan26-spot-check"
-STOPWORDS = frozenset({"the", "of", "and"})
 
 
 def open_fast(documents: Sequence[Document], folder: Path) -> LexicalIndex:
-    return open_new(bm25_impact.build_index, bm25_impact.ImpactIndex, documents, folder / "fast", STOPWORDS)
+    return open_new(bm25_impact.build_index, bm25_impact.ImpactIndex, documents, folder / "fast")
 
 
 def open_terrier(documents: Sequence[Document], folder: Path) -> LexicalIndex:
@@ -40,7 +39,7 @@ def open_terrier(documents: Sequence[Document], folder: Path) -> LexicalIndex:
 def literal_bm25(documents: Sequence[Document], unit: str, limit: int) -> dict[str, float]:
     """Terrier's formula in steps of 1e-9 for the rarest terms of a unit, each once; documents with any of them."""
     k1, b = 1.2, 0.75
-    pipeline = TermPipeline(STOPWORDS)
+    pipeline = TermPipeline()
     words = {d.doc_id: pipeline.count_terms(d.text) for d in documents}
     average = sum(sum(counts.values()) for counts in words.values()) / len(words)
     frequencies = Counter(term for counts in words.values() for term in counts)
@@ -120,7 +119,7 @@ def test_a_document_is_found_by_any_of_its_terms(tmp_path_factory: pytest.TempPa
     documents = [Document(str(i), text) for i, text in enumerate(texts)]
     with open_fast(documents, tmp_path_factory.mktemp("impact")) as index:
         for document in documents:
-            if TermPipeline(STOPWORDS).count_terms(document.text):
+            if TermPipeline().count_terms(document.text):
                 assert document.doc_id in {r.doc_id for r in index.search_full(document.text)}
 
 
@@ -133,8 +132,7 @@ def test_empty_documents(tmp_path: Path, texts: list[str]) -> None:
 def check_engines(documents: Sequence[Document], queries: Sequence[str], folder: Path, depth: int) -> None:
     """Both engines give the same ids and scores."""
     reference = open_terrier(documents, folder)
-    fast = open_new(bm25_impact.build_index, bm25_impact.ImpactIndex, documents, folder / "fast")
-    with reference, fast:
+    with reference, open_fast(documents, folder) as fast:
         for query in queries:
             check_same(fast.search_sentences(query, depth=depth), reference.search_sentences(query, depth=depth), 1e-12)
             check_same(fast.search_full(query, depth=depth), reference.search_full(query, depth=depth), 1e-9)

@@ -1,4 +1,7 @@
-"""Terrier's jars on disk, and the Java virtual machine that runs them. At run time nothing is ever fetched."""
+"""Terrier's jars on disk, and the Java virtual machine that runs them, for the engine `bm25_terrier` alone.
+
+Nothing is fetched at run time.
+"""
 
 import hashlib
 import importlib
@@ -33,16 +36,15 @@ def find_jar_folder() -> Path:
     return Path(os.environ.get(HOME) or find_model_cache() / "terrier")
 
 
-def find_terrier_jar() -> Path:
-    """Return the jar of Terrier itself.
+def check_jars() -> None:
+    """Check that both jars are there.
 
     Raises:
-        UserError: it, or the helper's, has not been fetched.
+        UserError: one of them has not been fetched.
     """
     for name in (TERRIER_JAR, HELPER_JAR):
         if not (find_jar_folder() / name).is_file():
             raise UserError(f"Terrier's {name} was not found", REMEDY, find_jar_folder())
-    return find_jar_folder() / TERRIER_JAR
 
 
 def fetch_jars() -> Path:
@@ -94,7 +96,7 @@ def start_terrier() -> Any:
         UserError: a jar is missing, the memory is no whole number, or no Java runtime of version 11 or later starts.
     """
     need_packages("terrier", "pyterrier")
-    find_terrier_jar()
+    check_jars()
     os.environ.setdefault(HOME, str(find_jar_folder()))  # PyTerrier reads it when it is imported
     java = shutil.which("java")
     if java is not None:  # by itself the bridge to Java looks for a compiler, which a mere runtime does not have
@@ -116,7 +118,7 @@ def start_terrier() -> Any:
     except Exception as e:  # what fails depends on the machine: no JAVA_HOME, no libjvm, an old version
         raise UserError(
             f"no Java runtime starts: {get_first_line(e)}",
-            "install a Java runtime 11 or later or set JAVA_HOME, or choose a profile with the engine impact",
+            'install a Java runtime 11 or later or set JAVA_HOME, or choose a profile with bm25 = "impact"',
         ) from e
     return pt
 

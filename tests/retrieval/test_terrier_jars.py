@@ -10,28 +10,28 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.errors import UserError, need_packages
-from pan_scdg.models import terrier_jars
+from pan_scdg.retrieval import terrier_jars
 
-START = "from pan_scdg.models.terrier_jars import start_terrier; start_terrier()"
+START = "from pan_scdg.retrieval.terrier_jars import start_terrier; start_terrier()"
 
 
 @pytest.fixture
 def _jars() -> None:
     try:
         need_packages("terrier", "pyterrier")
-        terrier_jars.find_terrier_jar()
+        terrier_jars.check_jars()
     except UserError as e:
         pytest.skip(str(e))
 
 
 def test_missing_jars_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(terrier_jars.HOME, str(tmp_path))
-    for call in (terrier_jars.find_terrier_jar, terrier_jars.start_terrier):
+    for call in (terrier_jars.check_jars, terrier_jars.start_terrier):
         with pytest.raises(UserError, match=r"terrier-assemblies-5.11.*models fetch terrier"):
             call()
     (tmp_path / terrier_jars.TERRIER_JAR).touch()
     with pytest.raises(UserError, match=r"terrier-python-helper-0.0.8"):
-        terrier_jars.find_terrier_jar()
+        terrier_jars.check_jars()
 
 
 def test_the_jars_lie_in_the_model_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
