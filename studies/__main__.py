@@ -29,7 +29,9 @@ def add_options(*options: Decorator) -> Decorator:
 
 
 prepared_option = click.option("--prepared", type=PATH, required=True, help="Folder that `prepare` wrote.")
-splits_option = click.option("--splits", type=PATH, help="Folder of the authors' splits.  [default: those of prepare]")
+missing_option = click.option(
+    "--missing", multiple=True, metavar="NAME", help="Name a row that has no result in the tables. Repeatable."
+)
 results_argument = click.argument("results", nargs=-1, required=True, metavar="[NAME=]FOLDER...")
 
 
@@ -48,7 +50,7 @@ def cli() -> None:
     click.option("--data", type=PATH, help="Folder with pan25/, pan26/ and multinews/."),
     click.option("--examples", is_flag=True, help="Read the bundled examples instead of --data."),
     click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Prepare only this. Repeatable."),
-    click.option("--manifest", type=PATH, help="The authors' manifest of the PAN25 pairs, in JSON Lines."),
+    click.option("--authors", type=PATH, help="Folder of the authors' files, which replace what is drawn here."),
     click.option("--tokenizer", type=PATH, help="Folder of the tokenizer that measures the length of pairs."),
     click.option("--instances", type=click.IntRange(2), default=300, show_default=True, help="Of the retention study."),
     click.option("--seeds", type=click.IntRange(1, 5), default=5, show_default=True, help="Of each instance."),
@@ -74,7 +76,7 @@ def prepare(data: Path | None, examples: bool, parts: tuple[str, ...], output: P
 
 
 @cli.command()
-@add_options(prepared_option, splits_option, results_argument)
+@add_options(prepared_option, missing_option, results_argument)
 def pairs(**options: Any) -> None:
     """Evaluate every method on every split of the PAN25 pairs: thresholds from training, eight measures on test.
 
@@ -86,7 +88,7 @@ def pairs(**options: Any) -> None:
 
 
 @cli.command("same-topic")
-@add_options(prepared_option, splits_option, results_argument)
+@add_options(prepared_option, missing_option, results_argument)
 def same_topic(**options: Any) -> None:
     """Measure how often a method calls a shared topic reuse, on PAN25 pairs and news articles about one event.
 
@@ -98,7 +100,12 @@ def same_topic(**options: Any) -> None:
 
 
 @cli.command()
-@add_options(prepared_option, results_argument)
+@add_options(
+    prepared_option,
+    missing_option,
+    click.option("--allow-incomplete", is_flag=True, help="Leave out the pairs of an incomplete run: for a look only."),
+    results_argument,
+)
 def retention(**options: Any) -> None:
     """Measure the gains of reused and of new text as more of the source evidence is in the context.
 
@@ -123,6 +130,7 @@ def _write_study(study: Callable[..., None], results: tuple[str, ...], output: P
     click.option("--folds", "folds_file", type=PATH, required=True, help="Folds of the queries, in JSON Lines."),
     click.option("--gains", "more_gains", multiple=True, metavar="FOLDER", help="Result with more gains. Repeatable."),
     click.option("--rerank", "reranked", multiple=True, metavar="NAME", help="Rerank this row as well. Repeatable."),
+    missing_option,
     click.option("--search-on", metavar="NAME", help="Choose the configuration here.  [default: the first reranked]"),
     click.argument("rows", nargs=-1, required=True, metavar="[NAME=]PATH..."),
 )

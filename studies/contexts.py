@@ -29,7 +29,7 @@ from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_document
 from pan_scdg.records import Passage
 from pan_scdg.sentences import find_sentence_spans, split_sentences
-from studies.corpora import CLUSTER_FILES, TruePair, read_clusters
+from studies.corpora import CLUSTER_FILES, Span, TruePair, collect_reused, read_clusters
 
 SELECTION_SEED = 42
 MAX_INSTANCES = 300
@@ -45,8 +45,6 @@ MIN_CHUNK_CHARACTERS = 40
 ARTICLES = 500
 TOLERANCE = 2
 """Characters by which a distractor may miss the requested length."""
-Span = tuple[int, int]
-"""Half-open, in characters."""
 
 
 class Instance(NamedTuple):
@@ -93,10 +91,7 @@ def select_instances(
     generator = random.Random(SELECTION_SEED)
     candidates = sorted((true for true in corpus if true.xml is not None), key=lambda true: f"{true.pair_id}.xml")
     generator.shuffle(candidates)
-    reused: dict[str, set[Span]] = {}
-    for true in corpus:
-        spans = {(p.this_offset, p.this_offset + p.this_length) for p in true.passages}
-        reused.setdefault(true.pair.suspicious.reference, set()).update(spans)
+    reused = collect_reused(corpus)
     instances: list[Instance] = []
     rejected: dict[str, str] = {}
     for true in candidates:

@@ -24,6 +24,10 @@ ARTICLE_CHARACTERS = (200, 32_000)
 """Fewest and most characters of an article that is paired."""
 
 
+Span = tuple[int, int]
+"""Half-open, in characters."""
+
+
 class DataFolders(NamedTuple):
     """The folders of the data; one that is not needed may be missing."""
 
@@ -97,6 +101,15 @@ def _read_corpus(directory: Path, notices: Notices) -> Iterator[TruePair]:
             notices.add("pair without a truth file, labelled negative as in the paper", name)
         xml = files[name][0] if name in files else None
         yield TruePair(pair, xml, passages.get((pair.suspicious.doc_id, pair.source.doc_id), ()))
+
+
+def collect_reused(corpus: Sequence[TruePair]) -> dict[str, set[Span]]:
+    """Return the annotated spans of each suspicious document in all its truth files, by its reference."""
+    reused: dict[str, set[Span]] = {}
+    for true in corpus:
+        spans = {(p.this_offset, p.this_offset + p.this_length) for p in true.passages}
+        reused.setdefault(true.pair.suspicious.reference, set()).update(spans)
+    return reused
 
 
 class Cluster(NamedTuple):

@@ -23,7 +23,7 @@ from pan_scdg.profile import Profile
 from pan_scdg.scdg.decision import Choice, choose_threshold
 from studies.results import MANIFEST, Flags, Floats, Numbers, PairScores, Result, Values, read_manifest, read_scores
 from studies.splits import Split, count_classes, read_splits
-from studies.tables import Cell, Row, Section, Table, check_output, write_report
+from studies.tables import Cell, Row, Section, Table, check_output, name_missing, write_report
 
 HEADINGS = dict(zip(PAIR_METRICS, ("Prec.", "Rec.", "F1", "FPR", "BAcc.", "MCC", "AUROC", "AP"), strict=True))
 """The eight measures as the paper's table heads them."""
@@ -126,6 +126,8 @@ class Outcome(NamedTuple):
     """On the training part."""
     measures: Mapping[str, float]
     """`PAIR_METRICS` on the test part, nan where one is undefined."""
+    at_threshold: int
+    """Test scores that equal the threshold; none: it makes no difference whether a pair must exceed it."""
 
     @property
     def parameter(self) -> float | None:
@@ -146,8 +148,9 @@ def evaluate(method: Method, splits: Sequence[Split], scores: PairScores) -> lis
         choice = method.choose(
             {parameter: column[training] for parameter, column in scores_by.items()}, labels[training]
         )
-        measures = measure(labels[test], scores_by[choice.parameter][test], choice.threshold)
-        outcomes.append(Outcome(split.name, choice, measures))
+        own = scores_by[choice.parameter][test]
+        measures = measure(labels[test], own, choice.threshold)
+        outcomes.append(Outcome(split.name, choice, measures, int((own == choice.threshold).sum())))
     return outcomes
 
 
@@ -159,20 +162,29 @@ def measure(labels: Flags, scores: Floats, threshold: float) -> dict[str, float]
     return {name: measures[name] for name in PAIR_METRICS}
 
 
-def study_pairs(prepared: Path, results: Sequence[Result], splits: Path | None, output: Path, overwrite: bool) -> None:
-    """Write the report of the study on results of ``run`` on the folder ``pan25`` of ``prepared``, one a method."""
+def study_pairs(
+    prepared: Path, results: Sequence[Result], missing: Sequence[str], output: Path, overwrite: bool
+) -> None:
+    """Write the report of the study on results of ``run`` on the folder ``pan25`` of ``prepared``, one a method.
+
+    ``missing`` are names of rows without a result.
+    """
     check_output(output, overwrite)
     folder = prepared / "pan25"
     manifest = read_manifest(folder / MANIFEST)
-    divisions = read_splits(splits or folder / "splits", manifest)
+    divisions = read_splits(folder / "splits", manifest)
     scores = read_scores(results, manifest)
     methods = list_methods(results, scores)
     rows = [(method, evaluate(method, divisions, scores)) for method in methods]
     classes = Table("pairs", "Pairs that were scored", [count_classes(scores.pairs)])
-    tables = [classes, make_median_table(rows), make_choice_table(rows), make_split_table(rows)]
+    medians = name_missing(make_median_table(rows), missing)
+    tables = [classes, medians, make_choice_table(rows), *_list_longest(results, scores), make_split_table(rows)]
     sections = [
         Section("Results", tables=tables),
-        Section("Deviations from the paper", [*scores.describe_missing("PAN25"), *_list_choices(methods)]),
+        Section(
+            "Deviations from the paper",
+            [*scores.describe_missing("PAN25"), *_list_choices(methods), *_list_equal_scores(rows)],
+        ),
     ]
     sources = {"results": [result.describe() for result in results], "splits": [s.name for s in divisions]}
     write_report(output, "Pair-level classification", sections, sources)
@@ -192,6 +204,25 @@ def _list_choices(methods: Sequence[Method]) -> list[str]:
 
 
 Rows = Sequence[tuple[Method, Sequence[Outcome]]]
+
+
+def _list_equal_scores(rows: Rows) -> list[str]:
+    """Return a sentence on the test scores that equal their threshold, for which the paper has > and >=."""
+    counts = {method.name: sum(outcome.at_threshold for outcome in outcomes) for method, outcomes in rows}
+    if equal := {name: count for name, count in counts.items() if count}:
+        listed = ", ".join(f"{name}: {count}" for name, count in equal.items())
+        return [f"Test scores that equal the threshold of their split, and are positive: {listed}."]
+    return ["No test score equals the threshold of its split, so that > would decide as >= does."]
+
+
+def _list_longest(results: Sequence[Result], scores: PairScores) -> list[Table]:
+    """Return a table of the longest input of each language model, if there is one."""
+    rows: list[Row] = []
+    for name, result in zip(name_results(results), results, strict=True):
+        lengths = [int(values["input_tokens"]) for values in scores.values[result.folder] if "input_tokens" in values]
+        if lengths:
+            rows.append({"Model": name, "Longest input (tokens)": max(lengths)})
+    return [Table("longest-inputs", "Longest inputs with both documents", rows)] if rows else []
 
 
 def make_median_table(rows: Rows) -> Table:
@@ -223,6 +254,7 @@ def make_choice_table(rows: Rows) -> Table:
                 "Lowest threshold": min(thresholds),
                 "Median": float(np.median(thresholds)),
                 "Highest": max(thresholds),
+                "Test scores equal to it": sum(outcome.at_threshold for outcome in outcomes),
             }
         )
     return Table("choices", "Choices on the training parts", cells, groups=[m.group for m, _ in rows])

@@ -1,36 +1,57 @@
 """``prepare``: write the data of the studies as folders that ``run`` takes, with manifests, splits and folds.
 
-    OUT/pan25/       pairs, susp/, src/, truth/, manifest.jsonl, splits/*.csv
-    OUT/pan26/       folds.jsonl; the corpus stays where it is
+    OUT/pan25/       pairs, susp/, src/, truth/, manifest.jsonl, splits/*.csv with manifest_index.json
+    OUT/pan26/       folds.jsonl, pan2026_pairs_manifest.jsonl; the corpus stays where it is
     OUT/multinews/   pairs, susp/, src/, manifest.jsonl, split.csv
-    OUT/retention/   pairs, susp/, src/ (the contexts), manifest.jsonl
+    OUT/retention/   pairs, susp/, src/ (the contexts), manifest.jsonl, exclusion_log.jsonl
     OUT/index.md     the counts of the paper's data tables, and what was made here and is not the paper's
 
 Where the paper leaves it open: the eligible clusters of news, in the order of the file, are shuffled by
 ``random.Random(42)``, the first 8,000 of them give one pair each, and the same generator draws two articles of a
-cluster, the first as the suspicious one.
+cluster, the first as the suspicious one. The auxiliary pairs of PAN26 are the judged documents of each query and 20
+others, drawn from the sorted ids by one generator. The authors' own files replace what is drawn; see `authors`.
 """
 
 import json
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pan_scdg.bundled import find_bundled
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import find_model
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_detection
-from pan_scdg.pan.source_retrieval import read_qrels, read_queries
+from pan_scdg.pan.source_retrieval import Corpus, read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.progress import Progress
+from studies import authors as published
+from studies.authors import NewsRecord, PairRecord, find_file
 from studies.contexts import MAX_INSTANCES, SEEDS, make_contexts, read_pool, select_instances
-from studies.corpora import DataFolders, TruePair, read_clusters, read_corpora
-from studies.results import MANIFEST, Names, read_manifest, strip_name
-from studies.splits import FOLDS, count_classes, count_shared, format_split, make_folds, make_splits, split_news
+from studies.corpora import DataFolders, TruePair, collect_reused, read_clusters, read_corpora
+from studies.results import MANIFEST, Names, strip_name
+from studies.splits import (
+    FOLD_SEED,
+    FOLDS,
+    Split,
+    count_classes,
+    count_shared,
+    count_shared_clusters,
+    format_split,
+    make_folds,
+    make_splits,
+    read_folds,
+    read_split,
+    read_splits,
+    split_news,
+)
 from studies.tables import Row, Section, Table, check_output, write_report
 
 PARTS = ("pan25", "pan26", "multinews", "retention")
@@ -40,6 +61,22 @@ MAX_TOKENS = 128_000
 """Of both documents of a pair together; longer pairs are left out (paper, Length filtering)."""
 PAPER_TOKENIZER, BUNDLED_TOKENIZER = "Qwen3-8B-Base", "scdg-mini"
 NEWS_SEED, MAX_NEWS_PAIRS = 42, 8000
+SPLIT_INDEX, AUXILIARY_PAIRS, EXCLUSIONS = "manifest_index.json", "pan2026_pairs_manifest.jsonl", "exclusion_log.jsonl"
+DRAWN_DOCUMENTS = 20
+"""Of each query, in the auxiliary pairs: with the 614 judged ones the paper's 4,614."""
+MAX_LENGTH_DIFFERENCE = 50
+"""Characters by which the contexts of a pair and seed may differ (paper, Length control)."""
+
+
+class Source(NamedTuple):
+    """What the parts are made from."""
+
+    folders: DataFolders
+    authors: Path | None
+    """Folder of the authors' files."""
+    tokenizer: Path | None
+    instances: int
+    seeds: Sequence[int]
 
 
 def prepare(
@@ -47,7 +84,7 @@ def prepare(
     output: Path,
     parts: Sequence[str] = (),
     *,
-    manifest: Path | None = None,
+    authors: Path | None = None,
     tokenizer: Path | None = None,
     instances: int = MAX_INSTANCES,
     seeds: int = len(SEEDS),
@@ -55,22 +92,25 @@ def prepare(
 ) -> list[str]:
     """Write the folders of ``parts`` (none: all whose data exists) to the output; return warnings.
 
-    The same data gives the same bytes. ``manifest`` is the authors' manifest of the PAN25 pairs, ``tokenizer`` the
-    folder of the tokenizer that counts (None: the paper's if it is there, else a bundled one). The retention study has
-    so many ``instances``, each with so many orders of chunks (``seeds``). Raises UserError if data is damaged.
+    The same data gives the same bytes. ``authors`` is a folder of the authors' files, ``tokenizer`` the folder of the
+    tokenizer that counts (None: the paper's if it is there, else a bundled one). The retention study has so many
+    ``instances``, each with so many orders of chunks (``seeds``). Raises UserError if data is damaged.
     """
     chosen = parts or [part for part in PARTS if all(getattr(folders, name).is_dir() for name in READ[part])]
     if not chosen:
         names = ", ".join(sorted({folder.name for folder in folders}))
         raise UserError(f"no data for any study: looked for {names}", "correct --data")
+    if authors is not None and not authors.is_dir():
+        raise UserError("the directory does not exist", "correct --authors", authors)
     check_output(output, overwrite)
     notices, target = Notices(), output.resolve()
     corpus = read_corpora(folders.pan25, notices) if {"pan25", "retention"} & {*chosen} else []
+    source = Source(folders, authors, tokenizer, instances, SEEDS[:seeds])
     prepare_part: dict[str, Callable[[Path], Section]] = {
-        "pan25": lambda folder: _prepare_pan25(corpus, manifest, tokenizer, folder),
-        "pan26": lambda folder: _prepare_pan26(folders.pan26, notices, folder),
-        "multinews": lambda folder: _prepare_news(folders.multinews, folder),
-        "retention": lambda folder: _prepare_retention(corpus, folders.multinews, instances, SEEDS[:seeds], folder),
+        "pan25": lambda folder: _prepare_pan25(corpus, source, folder),
+        "pan26": lambda folder: _prepare_pan26(source, notices, folder),
+        "multinews": lambda folder: _prepare_news(source, folder),
+        "retention": lambda folder: _prepare_retention(corpus, source, folder),
     }
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
@@ -101,16 +141,14 @@ def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
 
 
-def _prepare_pan25(
-    true_pairs: Sequence[TruePair], manifest: Path | None, tokenizer: Path | None, folder: Path
-) -> Section:
+def _prepare_pan25(true_pairs: Sequence[TruePair], source: Source, folder: Path) -> Section:
     corpus = {_name_documents(true): true for true in true_pairs}
-    if manifest is None:
-        records, points = _make_manifest(true_pairs, tokenizer)
+    given = find_file(source.authors, published.PAIRS)
+    if given is None:
+        pairs, points = _make_manifest(true_pairs, source.tokenizer)
     else:
-        records, points = _read_given_manifest(manifest, corpus), [f"The pairs are those of {manifest.name}."]
-    write_records(folder / MANIFEST, records)
-    pairs = read_manifest(folder / MANIFEST)
+        pairs, points = _read_given_manifest(given, corpus), [f"The pairs are those of {given.name}."]
+    write_records(folder / MANIFEST, map(PairRecord.to_json, pairs))
     (folder / "truth").mkdir()
     for pair in pairs:
         true = corpus[pair.names]
@@ -119,35 +157,53 @@ def _prepare_pan25(
         xml = format_detection(true.pair, (), "plagiarism") if true.xml is None else true.xml.read_bytes()
         (folder / "truth" / f"{true.pair_id}.xml").write_bytes(xml)
     write_pairs(folder, [pair.names for pair in pairs])
-    splits = make_splits(pairs)
-    (folder / "splits").mkdir()
-    for split in splits:
-        (folder / "splits" / f"{split.name}.csv").write_text(format_split(split, pairs), encoding="utf-8")
-    by_id = {pair.pair_id: pair for pair in pairs}
+    given = find_file(source.authors, published.SPLITS)
+    splits = make_splits(pairs) if given is None else read_splits(given, pairs)
+    points.append(
+        f"The splits are made here, from the paper's seeds: {splits[0].name} to {splits[-1].name}."
+        if given is None
+        else f"The splits are those of the authors: {len(splits)}."
+    )
+    by_split = _write_splits(folder / "splits", splits, pairs)
     names = [pair.names for pair in pairs]
     statistics: list[Row] = [{"Quantity": f"{name} pairs", "Count": n} for name, n in count_classes(pairs).items()]
     statistics += [
         {"Quantity": what, "Count": len({name[side] for name in names})}
         for side, what in enumerate(("Suspicious documents", "Sources"))
     ]
-    sizes: list[Row] = [
-        {"Part": part, **count_classes([by_id[i] for i in ids]), **count_shared(pairs, splits[0])}
-        for part, ids in (("train", splits[0].train), ("test", splits[0].test))
-    ]
-    points.append(f"The splits are made here, from the paper's seeds: {splits[0].name} to {splits[-1].name}.")
+    first = by_split[0]
+    sizes: list[Row] = [{"Part": part, **first[part]} for part in ("train", "test")]
+    overlaps: list[Row] = [{k: v for k, v in row.items() if not isinstance(v, dict)} for row in by_split]
     tables = [
         Table("pan25-pairs", "The manifest of pairs", statistics),
-        Table("pan25-splits", "Both parts of the first split, and what they share", sizes),
+        Table("pan25-splits", "Both parts of the first split", [*sizes, {"Part": "all", **count_classes(pairs)}]),
+        Table("pan25-overlaps", "What both parts of each split share", overlaps),
     ]
     return Section("PAN25", points=points, tables=tables)
+
+
+def _write_splits(folder: Path, splits: Sequence[Split], pairs: Sequence[PairRecord]) -> list[dict[str, Any]]:
+    """Write the splits and their index; return what it records of each."""
+    folder.mkdir()
+    by_id = {pair.pair_id: pair for pair in pairs}
+    index = []
+    for split in splits:
+        (folder / f"{split.name}.csv").write_text(format_split(split, pairs), encoding="utf-8")
+        parts = {
+            part: dict(count_classes([by_id[i] for i in ids]))
+            for part, ids in (("train", split.train), ("test", split.test))
+        }
+        index.append({"file": f"{split.name}.csv", **parts, **count_shared(pairs, split)})
+    (folder / SPLIT_INDEX).write_text(json.dumps({"splits": index}, indent=1) + "\n", encoding="utf-8")
+    return index
 
 
 def _name_documents(true: TruePair) -> Names:
     return strip_name(true.pair.suspicious.reference), strip_name(true.pair.source.reference)
 
 
-def _make_manifest(true_pairs: Sequence[TruePair], tokenizer: Path | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the records of the pairs that are not too long, and sentences on how they were measured."""
+def _make_manifest(true_pairs: Sequence[TruePair], tokenizer: Path | None) -> tuple[list[PairRecord], list[str]]:
+    """Return the pairs that are not too long, and sentences on how they were measured."""
     count_tokens, points = _open_tokenizer(tokenizer)
     documents = {file.path: file for true in true_pairs for file in true.pair[:2]}
     tokens: dict[Path, int] = {}
@@ -157,10 +213,27 @@ def _make_manifest(true_pairs: Sequence[TruePair], tokenizer: Path | None) -> tu
             progress.update()
     records = []
     for true in true_pairs:
-        total = sum(tokens[file.path] for file in true.pair[:2])
-        if total <= MAX_TOKENS:
-            record = _make_record(true.pair_id, _name_documents(true), int(bool(true.passages)))
-            records.append({**record, "total_tokens": total})
+        sizes = [tokens[file.path] for file in true.pair[:2]]
+        if sum(sizes) <= MAX_TOKENS:
+            susp, src = _name_documents(true)
+            annotations = [
+                {"source_reference": true.pair.source.reference, **passage._asdict()} for passage in true.passages
+            ]
+            records.append(
+                PairRecord(
+                    pair_id=true.pair_id,
+                    susp_file=f"{susp}.txt",
+                    src_file=f"{src}.txt",
+                    doc_label=int(bool(annotations)),
+                    xml_file=f"{true.pair_id}.xml",
+                    xml_exists=true.xml is not None,
+                    num_annotations_for_pair=len(annotations),
+                    annotations=annotations,
+                    susp_tokens=sizes[0],
+                    src_tokens=sizes[1],
+                    total_tokens=sum(sizes),
+                )
+            )
     if not records:
         raise UserError(f"every pair has more than {MAX_TOKENS} tokens", "give shorter pairs")
     points.append(f"Pairs left out with more than {MAX_TOKENS:,} tokens: {len(true_pairs) - len(records)}.")
@@ -192,71 +265,99 @@ def _open_tokenizer(folder: Path | None) -> tuple[Callable[[str], int], list[str
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids), points
 
 
-def _read_given_manifest(path: Path, corpus: Mapping[Names, TruePair]) -> list[dict[str, Any]]:
-    """Return the records of the authors' manifest, whose documents and labels must be those of the data."""
-    records = []
-    for pair in read_manifest(path):
+def _read_given_manifest(path: Path, corpus: Mapping[Names, TruePair]) -> list[PairRecord]:
+    """Return the pairs of the authors' manifest, whose documents and labels must be those of the data."""
+    records = published.read_pair_records(path)
+    for pair in records:
         true = corpus.get(pair.names)
         if true is None:
             raise UserError(f"the pair {pair.pair_id!r} is not in the data", "give the manifest of this data", path)
         if bool(pair.doc_label) != bool(true.passages):
             what = f"the pair {pair.pair_id!r} has the label {pair.doc_label}, but {len(true.passages)} annotations"
             raise UserError(what, "give the manifest of this data", path)
-        records.append(_make_record(pair.pair_id, pair.names, pair.doc_label))
-    return records
+    return list(records)
 
 
-def _make_record(pair_id: str, names: Names, label: int) -> dict[str, Any]:
-    return {"pair_id": pair_id, "susp_file": f"{names[0]}.txt", "src_file": f"{names[1]}.txt", "doc_label": label}
-
-
-def _prepare_pan26(data: Path, notices: Notices, folder: Path) -> Section:
-    queries, qrels = read_queries(data, notices), read_qrels(data / "qrels.txt")
-    folds = make_folds([query.query_id for query in queries])
+def _prepare_pan26(source: Source, notices: Notices, folder: Path) -> Section:
+    data = source.folders.pan26
+    queries, qrels, corpus = read_queries(data, notices), read_qrels(data / "qrels.txt"), Corpus(data, notices)
+    ids = [query.query_id for query in queries]
+    given = find_file(source.authors, published.FOLDS)
+    folds = make_folds(ids) if given is None else list(read_folds(given, {*ids}).values())
     records = ({"query_id": fold.query_id, "fold": fold.fold, "role": fold.role} for fold in folds)
     write_records(folder / "folds.jsonl", records)
+    auxiliary = list(_draw_auxiliary_pairs(ids, qrels, sorted(corpus.ids)))
+    write_records(folder / AUXILIARY_PAIRS, auxiliary)
     grades = [grade for judged in qrels.values() for grade in judged.values()]
     rows: list[Row] = [
         {"Quantity": "Queries", "Count": len(queries)},
+        {"Quantity": "Candidate source documents", "Count": len(corpus)},
         {"Quantity": "Judgements", "Count": len(grades)},
     ]
     rows += [{"Quantity": f"Grade {grade}", "Count": grades.count(grade)} for grade in sorted({*grades})]
+    rows.append({"Quantity": "Auxiliary pairs", "Count": len(auxiliary)})
     sizes: list[Row] = []
     for number in range(FOLDS):
         members = [fold for fold in folds if fold.fold == number]
-        sizes.append({"Fold": number, "Queries": len(members), "Role": members[0].role})
-    points = ["The folds are made here, from a seed; the paper's are in a file, which --folds of `retrieval` takes."]
+        sizes.append({"Fold": number, "Queries": len(members), "Role": members[0].role if members else None})
+    sizes.append({"Fold": "all", "Queries": len(folds)})
+    points = [
+        "The folds are made here, from a seed: the paper's are in a file."
+        if given is None
+        else "The folds are those of the authors."
+    ]
     tables = [Table("pan26", "Queries and judgements", rows), Table("pan26-folds", "Folds of the queries", sizes)]
     return Section("PAN26", points=points, tables=tables)
 
 
-def _prepare_news(data: Path, folder: Path) -> Section:
-    articles, chosen = _choose_articles(data)
-    records = [
-        _make_record(f"{cluster}-{susp}-{src}", (f"{cluster}-{susp}", f"{cluster}-{src}"), 0)
-        for cluster, (susp, src) in sorted(chosen.items())
-    ]
-    texts = {
-        (side, f"{cluster}-{place}"): articles[cluster][place]
-        for cluster, places in sorted(chosen.items())
-        for side, place in zip(("susp", "src"), places)
-    }
-    write_records(folder / MANIFEST, records)
-    pairs = read_manifest(folder / MANIFEST)
-    write_texts(folder, texts)
+def _draw_auxiliary_pairs(
+    query_ids: Sequence[str], qrels: Mapping[str, Mapping[str, int]], doc_ids: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the judged documents of each query as pairs, and then those that are drawn of the others."""
+    generator = np.random.default_rng(FOLD_SEED)
+    for query_id in query_ids:
+        judged = qrels.get(query_id, {})
+        others = [doc_id for doc_id in doc_ids if doc_id not in judged]
+        drawn = generator.choice(len(others), min(DRAWN_DOCUMENTS, len(others)), replace=False)
+        for doc_id, grade in [*judged.items(), *((others[i], None) for i in drawn)]:
+            yield {
+                "pair_id": f"{query_id}-{doc_id}",
+                "susp_file": query_id,
+                "src_file": doc_id,
+                "doc_label": int((grade or 0) > 0),
+                "grade": grade,
+            }
+
+
+def _prepare_news(source: Source, folder: Path) -> Section:
+    given = find_file(source.authors, published.NEWS)
+    data = source.folders.multinews
+    pairs = _draw_news(data) if given is None else sorted(published.read_news_records(given), key=lambda p: p.cluster)
+    write_records(folder / MANIFEST, map(asdict, pairs))
+    _write_articles(data, pairs, folder)
     write_pairs(folder, [pair.names for pair in pairs])
-    split = split_news(pairs)
+    clusters = {pair.pair_id: pair.cluster for pair in pairs}
+    given_split = find_file(source.authors, published.NEWS_SPLIT)
+    split = split_news(pairs, clusters) if given_split is None else read_split(given_split, pairs)
+    shared = count_shared_clusters(split, clusters)
+    if any(shared.values()):
+        raise UserError(f"training and test have clusters in common: {shared}", "give another split", given_split)
     (folder / "split.csv").write_text(format_split(split, pairs), encoding="utf-8")
     rows: list[Row] = [
-        {"Partition": part, "Pairs": len(ids)}
-        for part, ids in (("train", split.train), ("test", split.test), ("all", pairs))
+        {"Partition": part, "Pairs": len(ids), "Clusters": len({clusters[i] for i in ids})}
+        for part, ids in (("train", split.train), ("test", split.test), ("all", list(clusters)))
     ]
-    points = ["The pairs are drawn here, one of each cluster: the paper does not say in which order it draws."]
-    return Section("Multi-News", points=points, tables=[Table("multinews", "Pairs, each of a cluster", rows)])
+    points = [
+        "The pairs are drawn here, one of each cluster: the paper does not say in which order it draws."
+        if given is None
+        else f"The pairs are those of {given.name} of the authors.",
+        f"Both parts of the split share: {', '.join(f'{name}={count}' for name, count in shared.items())}.",
+    ]
+    return Section("Multi-News", points=points, tables=[Table("multinews", "Pairs and their clusters", rows)])
 
 
-def _choose_articles(folder: Path) -> tuple[dict[str, Sequence[str]], dict[str, list[int]]]:
-    """Return the articles of the chosen clusters, and the two that make the pair of each."""
+def _draw_news(folder: Path) -> list[NewsRecord]:
+    """Return a pair of each of the chosen clusters."""
     eligible = {cluster.cluster_id: cluster.list_eligible() for cluster in read_clusters(folder)}
     ids = [name for name, places in eligible.items() if len(places) > 1]
     if not ids:
@@ -264,41 +365,123 @@ def _choose_articles(folder: Path) -> tuple[dict[str, Sequence[str]], dict[str, 
     generator = random.Random(NEWS_SEED)
     generator.shuffle(ids)
     chosen = {name: generator.sample(eligible[name], 2) for name in ids[:MAX_NEWS_PAIRS]}
-    articles = {c.cluster_id: c.articles for c in read_clusters(folder) if c.cluster_id in chosen}
-    return articles, chosen
+    return [
+        NewsRecord(
+            pair_id=f"{cluster}-{susp}-{src}",
+            susp_file=f"{cluster}-{susp}.txt",
+            src_file=f"{cluster}-{src}.txt",
+            doc_label=0,
+            cluster_id=cluster,
+            susp_article=susp,
+            src_article=src,
+        )
+        for cluster, (susp, src) in sorted(chosen.items())
+    ]
 
 
-def _prepare_retention(
-    corpus: Sequence[TruePair], news: Path, count: int, seeds: Sequence[int], folder: Path
-) -> Section:
-    pool = read_pool(news)
-    instances, rejected = select_instances(corpus, pool, count)
+def _write_articles(data: Path, pairs: Sequence[NewsRecord], folder: Path) -> None:
+    """Write the articles of the pairs, or raise UserError if one does not exist."""
+    by_cluster: dict[str, list[NewsRecord]] = {}
+    for pair in pairs:
+        by_cluster.setdefault(pair.cluster, []).append(pair)
+    for cluster in read_clusters(data):
+        for pair in by_cluster.pop(cluster.cluster_id, ()):
+            for side, name, place in zip(("susp", "src"), pair.names, (pair.susp_article, pair.src_article)):
+                if place >= len(cluster.articles):
+                    what = f"{cluster.cluster_id} has {len(cluster.articles)} articles, {pair.pair_id!r} names {place}"
+                    raise UserError(what, "give the manifest of this data", data)
+                write_texts(folder, {(side, name): cluster.articles[place]})
+    if by_cluster:
+        what = f"there is no {min(by_cluster)}, which {by_cluster[min(by_cluster)][0].pair_id!r} names"
+        raise UserError(what, "give the manifest of this data", data)
+
+
+def _prepare_retention(corpus: Sequence[TruePair], source: Source, folder: Path) -> Section:
+    given = find_file(source.authors, published.CONTEXTS)
+    if given is None:
+        contexts, rows, points = _draw_contexts(corpus, source, folder)
+    else:
+        contexts, rows = _read_given_contexts(given, corpus), []
+        points = [f"The contexts are those of {given.name} of the authors."]
+    records: list[dict[str, Any]] = []
+    sizes: list[int] = []
+    targets: dict[str, str] = {}
+    for record, target, text in contexts:
+        records.append(record)
+        sizes.append(len(text))
+        targets[strip_name(record["susp_file"])] = target
+        write_texts(folder, {("src", strip_name(record["src_file"])): text})
+    write_texts(folder, {("susp", name): target for name, target in targets.items()})
+    widest = _measure_lengths(records, sizes)
+    write_records(folder / MANIFEST, records)
+    write_pairs(folder, [(strip_name(record["susp_file"]), strip_name(record["src_file"])) for record in records])
+    rows = [
+        {"Quantity": "Instances", "Count": len({record["pair_id"] for record in records})},
+        *rows,
+        {"Quantity": "Contexts", "Count": len(records)},
+        {"Quantity": "Largest difference of their lengths (characters)", "Count": widest},
+    ]
+    return Section("Retention", points, [Table("retention", "Instances and contexts of the retention study", rows)])
+
+
+PreparedContext = tuple[dict[str, Any], str, str]
+"""The record of a context, its target and its text."""
+
+
+def _draw_contexts(
+    corpus: Sequence[TruePair], source: Source, folder: Path
+) -> tuple[Iterator[PreparedContext], list[Row], list[str]]:
+    """Return the contexts of the instances, with rows of counts and points; write the log of what was not taken."""
+    pool = read_pool(source.folders.multinews)
+    instances, rejected = select_instances(corpus, pool, source.instances)
     if len(instances) < 2:
         what = f"{len(instances)} pairs meet the conditions of an instance, and intervals need two"
         raise UserError(what, "give more pairs")
-    records: list[dict[str, Any]] = []
-    with Progress("making contexts", len(instances)) as progress:
-        for instance in instances:
-            texts = {("susp", strip_name(instance.susp_file)): instance.target}
-            for context in make_contexts(instance, pool, seeds):
-                records.append(context.make_record(instance))
-                texts["src", strip_name(records[-1]["src_file"])] = context.text
-            write_texts(folder, texts)
-            progress.update()
-    write_records(folder / MANIFEST, records)
-    write_pairs(folder, [(strip_name(record["susp_file"]), strip_name(record["src_file"])) for record in records])
-    rows: list[Row] = [
-        {"Quantity": "Instances", "Count": len(instances)},
-        {"Quantity": "Candidates before them that were not taken", "Count": len(rejected)},
-        {"Quantity": "Contexts", "Count": len(records)},
-    ]
-    reasons: list[Row] = [{"Pair": pair_id, "Reason": reason} for pair_id, reason in rejected.items()]
+    write_records(folder / EXCLUSIONS, ({"pair_id": name, "reason": reason} for name, reason in rejected.items()))
+
+    def make() -> Iterator[PreparedContext]:
+        with Progress("making contexts", len(instances)) as progress:
+            for instance in instances:
+                for context in make_contexts(instance, pool, source.seeds):
+                    yield context.make_record(instance), instance.target, context.text
+                progress.update()
+
+    rows: list[Row] = [{"Quantity": "Candidates before them that were not taken", "Count": len(rejected)}]
     points = [
         "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process.",
-        f"Seeds: {len(seeds)} of the paper's {len(SEEDS)}. The distractors are from {len(pool)} sentences of news.",
+        f"Seeds: {len(source.seeds)} of the paper's {len(SEEDS)}. "
+        f"The distractors are from {len(pool)} sentences of news.",
     ]
-    tables = [
-        Table("retention", "Instances and contexts of the retention study", rows),
-        Table("retention-rejected", "Candidates that were not taken", reasons, on_page=False),
-    ]
-    return Section("Retention", points=points, tables=tables)
+    return make(), rows, points
+
+
+def _read_given_contexts(path: Path, corpus: Sequence[TruePair]) -> Iterator[PreparedContext]:
+    """Yield the authors' contexts with the targets of the data."""
+    pairs, reused = {true.pair_id: true for true in corpus}, collect_reused(corpus)
+    records = published.read_context_records(path)
+    for record, text in zip(records, published.read_context_texts(path, records), strict=True):
+        if record.pair_id not in pairs:
+            raise UserError(f"the pair {record.pair_id!r} is not in the data", "give the contexts of this data", path)
+        suspicious = pairs[record.pair_id].pair.suspicious
+        fields = {
+            "pair_id": record.pair_id,
+            "susp_file": suspicious.reference,
+            "src_file": f"{record.pair_id}-s{record.seed}-r{100 * record.retention:03.0f}.txt",
+            "seed": record.seed,
+            "retention": record.retention,
+            "selected": record.selected or (0, 0),
+            "reused": sorted(reused[suspicious.reference]),
+        }
+        yield fields, read_text(suspicious), text
+
+
+def _measure_lengths(records: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> int:
+    """Return the largest difference between the contexts of a pair and seed, or raise UserError if it is too large."""
+    widest = 0
+    for key, group in groupby(zip(records, sizes), lambda one: (one[0]["pair_id"], one[0]["seed"])):
+        own = [size for _, size in group]
+        if (difference := max(own) - min(own)) > MAX_LENGTH_DIFFERENCE:
+            what = f"contexts of {key[0]!r}, seed {key[1]}, differ by {difference} characters"
+            raise UserError(f"{what}, more than {MAX_LENGTH_DIFFERENCE}", "give contexts of one length")
+        widest = max(widest, difference)
+    return widest

@@ -9,10 +9,10 @@ slopes of each.
 
 The mixed model ``G = b0 + b1 Y + b2 r + b3 Y r + u_pair + e`` is fitted by maximum likelihood with statsmodels, first
 by L-BFGS as in the paper, then by the next of `OPTIMISERS`. The paper accepts finite numbers of L-BFGS with warnings of
-a singular covariance. Here they count as a failure, because there the library's limit is that of an infinite variance
-of the intercepts (its issue 10239). If all fail, the likeliest finite fit is taken, else least squares without
-intercepts of pairs. The optimiser and all warnings are part of the result; of a boundary the library warns whenever the
-variance of the intercepts is below 0.01, whatever the scale.
+a singular covariance, else least squares without intercepts of pairs, and so does the first of the two fits. In the
+second these warnings count as a failure, because there the library's limit is that of an infinite variance of the
+intercepts (its issue 10239); if all optimisers fail, the likeliest finite fit is taken. Optimiser and warnings are part
+of the result; of a boundary the library warns whenever the variance of the intercepts is below 0.01.
 """
 
 import io
@@ -28,9 +28,10 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples, find_interval
-from studies.contexts import LEVELS, Span
+from studies.contexts import LEVELS
+from studies.corpora import Span
 from studies.results import GAINS, MANIFEST, Floats, Names, Result, read_lines, strip_name
-from studies.tables import Row, Section, Table, check_output, write_report
+from studies.tables import Row, Section, Table, check_output, name_missing, slugify, write_report
 
 REUSED, NEW, NEITHER = 1, 0, -1
 """Y of a token: in an annotated span, in none, or on a boundary (or no piece of the text at all)."""
@@ -38,6 +39,8 @@ CONTENT = {REUSED: "plagiarism", NEW: "new"}
 """Names of the labels in results, in the order of the arrays."""
 OPTIMISERS = ("lbfgs", "bfgs", "cg", "powell")
 LEAST_SQUARES = "least squares"
+FITS = ("paper", "ours")
+"""The fit of L-BFGS with any warning, and one whose covariance is not singular."""
 SLOPES = {
     "new (b2)": ((0, 0, 1, 0), False),
     "difference (b3)": ((0, 0, 0, 1), False),
@@ -49,6 +52,8 @@ MIN_P = 1e-4
 STYLE = {"plagiarism": ("plagiarism-labelled content", "#b2182b", "o-"), "new": ("new content", "#2166ac", "s--")}
 """Name, colour and marker with line of each content; they can be distinguished without colours."""
 FIGURE, PANEL_INCHES = "retention.svg", (3.4, 2.8)
+TOKEN_MEANS = "document_token_means"
+"""Folder of the paper's files of this name, one for each model."""
 Labels = npt.NDArray[np.int8]
 Offsets = npt.NDArray[np.int64]
 
@@ -84,14 +89,31 @@ def _count_before(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
 
 
-def average_gains(folder: Path, contexts: Mapping[Names, Mapping[str, Any]]) -> tuple[Floats, dict[str, str]]:
-    """Return mean gains of reused and of new tokens, and why pairs are left out, by their ids.
+class TokenMeans(NamedTuple):
+    """The mean gains of reused and of new tokens of a result."""
 
-    As in the paper (Pair-Level Bootstrap Confidence Intervals), they are averaged over the seeds of each pair. A pair
-    of which a context was not scored, or whose target has no token of a content, is left out. The shape is ``[pairs,
-    contents, levels]``, contents in the order of `CONTENT`; ``contexts`` are records by the names of both documents.
+    contexts: Mapping[tuple[str, float, int], Sequence[tuple[float, int]]]
+    """Mean and number of tokens of each content in the order of `CONTENT`, by pair, level and seed."""
+    lost: Mapping[str, str]
+    """Why pairs are left out, by their ids."""
+    gains: Floats
+    """Means over the seeds of each other pair (paper, Pair-Level Bootstrap), ``[pairs, contents, levels]``."""
+
+    def format_csv(self) -> str:
+        """Return the file ``document_token_means``: a row for each context and content."""
+        rows = ["pair_id,seed,retention,content,tokens,mean_gain"]
+        for (pair_id, level, seed), contents in sorted(self.contexts.items()):
+            for content, (mean, tokens) in zip(CONTENT.values(), contents, strict=True):
+                rows.append(f"{pair_id},{seed},{level},{content},{tokens},{mean!r}")
+        return "".join(f"{row}\n" for row in rows)
+
+
+def average_gains(folder: Path, contexts: Mapping[Names, Mapping[str, Any]]) -> TokenMeans:
+    """Return the mean gains of a result, for ``contexts`` by the names of both documents.
+
+    A pair of which a context was not scored, or whose target has no token of a content, is left out.
     """
-    means: dict[tuple[str, float, int], list[float]] = {}
+    means: dict[tuple[str, float, int], list[tuple[float, int]]] = {}
     lost: dict[str, str] = {}
     for line in read_lines(folder / GAINS):
         context = contexts.get((strip_name(line["suspicious"]), strip_name(line["source"])))
@@ -104,7 +126,7 @@ def average_gains(folder: Path, contexts: Mapping[Names, Mapping[str, Any]]) -> 
             lost[context["pair_id"]] = f"the target has no token of {missing[0]} content"
         else:
             key = context["pair_id"], context["retention"], context["seed"]
-            means[key] = [float(chosen.mean()) for chosen in own]
+            means[key] = [(float(chosen.mean()), len(chosen)) for chosen in own]
     seeds = sorted({context["seed"] for context in contexts.values()})
     pair_ids = list(dict.fromkeys(context["pair_id"] for context in contexts.values()))
     for pair_id in pair_ids:
@@ -114,8 +136,11 @@ def average_gains(folder: Path, contexts: Mapping[Names, Mapping[str, Any]]) -> 
     if len(kept) < 2:
         what = f"{len(lost)} of {len(pair_ids)} pairs have no gains of every context, which leaves too few"
         raise UserError(what, "give a result of `run --keep-gains` on the folder retention", folder)
-    values = [[np.mean([means[i, level, seed] for seed in seeds], axis=0) for level in LEVELS] for i in kept]
-    return np.array(values).transpose(0, 2, 1), lost
+    values = [
+        [np.mean([[mean for mean, _ in means[i, level, seed]] for seed in seeds], axis=0) for level in LEVELS]
+        for i in kept
+    ]
+    return TokenMeans(means, lost, np.array(values).transpose(0, 2, 1))
 
 
 Curves = Mapping[str, Sequence[Estimate]]
@@ -138,7 +163,8 @@ class RetentionResults(NamedTuple):
 
     pairs: int
     curves: Curves
-    mixed: MixedFit
+    mixed: Mapping[str, MixedFit]
+    """By the names of `FITS`."""
     slopes: Mapping[str, Estimate | float]
 
 
@@ -175,10 +201,11 @@ def _summarise(values: Floats) -> Estimate:
     return Estimate(float(values.mean()), *find_interval(values))
 
 
-def fit_mixed(gains: Floats) -> MixedFit:
-    """Fit the mixed model to the means of all pairs, of which there are at least two.
+def fit_mixed(gains: Floats) -> dict[str, MixedFit]:
+    """Fit the mixed model to the means of all pairs, of which there are at least two, once for each of `FITS`.
 
-    The first fit that converges, and not to a singular covariance, is taken, else the likeliest one.
+    The paper's fit is that of L-BFGS if it is finite, whatever the library warns of. Ours is the first that converges,
+    and not to a singular covariance, else the likeliest one.
     """
     from statsmodels.api import OLS
     from statsmodels.regression.mixed_linear_model import MixedLM
@@ -187,6 +214,7 @@ def fit_mixed(gains: Floats) -> MixedFit:
     outcome, design = gains.ravel(), make_design(len(gains))
     groups = np.arange(len(design)) // (len(CONTENT) * len(LEVELS))
     best, likelihood, messages = (LEAST_SQUARES, OLS(outcome, design).fit()), -math.inf, list[str]()
+    fits: dict[str, MixedFit] = {}
     for optimiser in OPTIMISERS:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -204,10 +232,11 @@ def fit_mixed(gains: Floats) -> MixedFit:
         messages += [f"{optimiser}: {warning.category.__name__}: {warning.message}" for warning in caught]
         if finite and (not failure or result.llf > likelihood):
             best, likelihood = (optimiser, result), result.llf
+        fits.setdefault(FITS[0], MixedFit(_test_slopes(best[1]), best[0], list(dict.fromkeys(messages))))
         if not failure:
             break
         messages.append(f"{optimiser} failed: {failure}")
-    return MixedFit(_test_slopes(best[1]), best[0], list(dict.fromkeys(messages)))
+    return {**fits, FITS[1]: MixedFit(_test_slopes(best[1]), best[0], list(dict.fromkeys(messages)))}
 
 
 def _test_slopes(result: Any) -> dict[str, tuple[float, float, float]]:
@@ -231,10 +260,18 @@ def make_design(pairs: int) -> Floats:
     return np.tile(rows, (pairs, 1))
 
 
-def study_retention(prepared: Path, results: Sequence[Result], output: Path, overwrite: bool) -> None:
+def study_retention(
+    prepared: Path,
+    results: Sequence[Result],
+    missing: Sequence[str],
+    allow_incomplete: bool,
+    output: Path,
+    overwrite: bool,
+) -> None:
     """Write the report of the study: tables with a row for each language model, and the figure.
 
-    The results are those of ``run --keep-gains`` on the folder ``retention`` of ``prepared``.
+    The results are those of ``run --keep-gains`` on the folder ``retention`` of ``prepared``; ``missing`` are names of
+    models without a result. Raises UserError if a pair is left out, as in the paper, unless ``allow_incomplete``.
     """
     check_output(output, overwrite)
     records = read_lines(prepared / "retention" / MANIFEST)
@@ -243,23 +280,25 @@ def study_retention(prepared: Path, results: Sequence[Result], output: Path, ove
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"two results have the name {doubled[0]!r}", "give names: NAME=FOLDER")
     means = {name: average_gains(result.folder, contexts) for name, result in zip(names, results, strict=True)}
-    models = {name: estimate_retention(gains) for name, (gains, _) in means.items()}
+    lost = {(name, pair_id): why for name, own in means.items() for pair_id, why in own.lost.items()}
+    if lost and not allow_incomplete:
+        (name, pair_id), why = next(iter(lost.items()))
+        what = f"{len(lost)} pairs are incomplete, for example {pair_id} of {name}: {why}"
+        raise UserError(what, "complete the run, or give --allow-incomplete for a look")
+    models = {name: estimate_retention(own.gains) for name, own in means.items()}
     figure = draw({name: model.curves for name, model in models.items()})
     deviations = [
         "Spans of every truth file of a suspicious document count as reused.",
-        "The standard errors of the mixed model are from the first optimiser whose covariance is not singular.",
-        *(
-            f"{name}, {pair_id} is left out: {why}."
-            for name, (_, lost) in means.items()
-            for pair_id, why in lost.items()
-        ),
+        "The fit named ours is that of the first optimiser whose covariance is not singular.",
+        *(f"{name}, {pair_id} is left out: {why}." for (name, pair_id), why in lost.items()),
     ]
     sections = [
-        Section("Results", list_fits(models), make_tables(models), [FIGURE]),
+        Section("Results", list_fits(models), make_tables(models, missing), [FIGURE]),
         Section("Deviations from the paper", deviations),
     ]
+    files = {f"{TOKEN_MEANS}/{slugify(name)}.csv": own.format_csv() for name, own in means.items()}
     sources = {"results": [result.describe() for result in results]}
-    write_report(output, "Controlled retention of source evidence", sections, sources, {FIGURE: figure})
+    write_report(output, "Controlled retention of source evidence", sections, sources, {**files, FIGURE: figure})
 
 
 Models = Mapping[str, RetentionResults]
@@ -269,26 +308,29 @@ Models = Mapping[str, RetentionResults]
 def list_fits(models: Models) -> list[str]:
     """Return lines on how each mixed model was fitted, with all warnings of the library."""
     return [
-        f"{name}, mixed model: {line}"
+        f"{name}, mixed model ({which}): {line}"
         for name, model in models.items()
+        for which, fit in model.mixed.items()
         for line in (
             f"{model.pairs * len(CONTENT) * len(LEVELS)} observations of {model.pairs} pairs",
-            f"optimiser {model.mixed.optimiser}",
-            *model.mixed.warnings,
+            f"optimiser {fit.optimiser}",
+            *fit.warnings,
         )
     ]
 
 
-def make_tables(models: Models) -> list[Table]:
-    """Return the two tables of the paper, and the figure in numbers."""
+def make_tables(models: Models, missing: Sequence[str] = ()) -> list[Table]:
+    """Return the two tables of the paper, and the figure in numbers; ``missing`` are models without a result."""
     mixed: list[Row] = []
     slopes: list[Row] = []
     points: list[Row] = []
     for name, model in models.items():
-        for slope, (value, error, p) in model.mixed.slopes.items():
-            test = "one-sided" if SLOPES[slope][1] else "two-sided"
-            shown = f"{p:.4f}" if p >= MIN_P else f"<{MIN_P:.4f}"
-            mixed.append({"Model": name, "Slope": slope, "Estimate": value, "SE": error, "p": shown, "Test": test})
+        for which, fit in model.mixed.items():
+            for slope, (value, error, p) in fit.slopes.items():
+                test = "one-sided" if SLOPES[slope][1] else "two-sided"
+                shown = f"{p:.4f}" if p >= MIN_P else f"<{MIN_P:.4f}"
+                numbers: Row = {"Estimate": value, "SE": error, "p": shown, "Test": test}
+                mixed.append({"Model": name, "Fit": which, "Slope": slope, **numbers})
         slopes.append({"Model": name, **model.slopes})
         points += [
             {"Model": name, "Content": content, "Retention": level, "Pairs": model.pairs, "Gain": gain}
@@ -296,10 +338,11 @@ def make_tables(models: Models) -> list[Table]:
             for level, gain in zip(LEVELS, curve, strict=True)
         ]
     unit = "in nats per token per unit of retention"
+    estimates = f"Maximum-likelihood estimates of the mixed model, {unit} (Wald tests)"
     resampled = f"Slopes over {RESAMPLES} resamples of pairs: mean and 95 % interval, {unit}"
     return [
-        Table("retention-mixed-model", f"Maximum-likelihood estimates of the mixed model, {unit} (Wald tests)", mixed),
-        Table("retention-slopes", resampled, slopes),
+        name_missing(Table("retention-mixed-model", estimates, mixed), missing),
+        name_missing(Table("retention-slopes", resampled, slopes), missing),
         Table("retention-curves", "Mean gain: mean of the resamples and 95 % interval, in nats per token", points),
     ]
 

@@ -10,7 +10,6 @@ after the first N candidates: here scores are normalised over these N, and the o
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.scdg.decision import rerank
 from studies.results import CANDIDATES, read_lines, split_name
 from studies.splits import QueryFold, read_folds
-from studies.tables import Row, Section, Table, check_output, write_report
+from studies.tables import Row, Section, Table, check_output, name_missing, slugify, write_report
 
 FEATURES = {
     "top-1%": "top_1",
@@ -175,11 +174,13 @@ def write_rest(argument: str, scored: Sequence[str], output: Path) -> int:
 
 
 def write_run(path: Path, orders: Mapping[str, Sequence[str]]) -> None:
-    """Write a TREC run, compressed."""
+    """Write a TREC run, compressed, which gets its name when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open_gzip_text(path) as file:
+    part = path.with_name(f".{path.name}.part")
+    with open_gzip_text(part) as file:
         for query in sorted(orders):
             file.writelines(format_run(query, orders[query], "pan-scdg"))
+    part.replace(path)
 
 
 def make_run(orders: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, float]]]:
@@ -282,6 +283,7 @@ def study_retrieval(
     more_gains: Sequence[str],
     reranked: Sequence[str],
     search_on: str | None,
+    missing: Sequence[str],
     output: Path,
     overwrite: bool,
 ) -> None:
@@ -289,6 +291,7 @@ def study_retrieval(
 
     Rows whose own result has gains are reranked, and those of the names ``reranked``, for which ``more_gains`` are
     results that only add gains. The grid is searched on the row ``search_on``; None: the first that is reranked.
+    ``missing`` are names of rows without a result.
     """
     check_output(output, overwrite)
     qrels = read_qrels(data / "qrels.txt")
@@ -313,7 +316,7 @@ def study_retrieval(
     compared = compare_rows(qrels, list(runs.items()))
     against = "Against the row above, with 95 % bootstrap intervals and p of randomisation tests, not corrected"
     tables = [
-        make_row_table("rows", f"All rows, means over {len(qrels)} queries", compared),
+        name_missing(make_row_table("rows", f"All rows, means over {len(qrels)} queries", compared), missing),
         make_difference_table("differences", against, compared),
         make_difference_table("differences-all", "Differences in all measures", compared, METRICS, on_page=False),
     ]
@@ -324,9 +327,8 @@ def study_retrieval(
     jobs = [{"row": row.name, **{key: value for key, value in row.job.items() if key != "files"}} for row in rankings]
     write_report(output, "Retrieval of sources, before and after SCDG", sections, {"results": jobs})
     for number, (name, run) in enumerate(runs.items(), 1):
-        slug = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
         orders = {query: [doc_id for doc_id, _ in ranked] for query, ranked in run.items()}
-        write_run(output / "runs" / f"{number:02d}-{slug}.txt.gz", orders)
+        write_run(output / "runs" / f"{number:02d}-{slugify(name)}.txt.gz", orders)
 
 
 def list_runs(

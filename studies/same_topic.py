@@ -36,7 +36,7 @@ from studies.results import (
     read_values,
 )
 from studies.splits import Split, count_classes, read_split, read_splits
-from studies.tables import Percent, Row, Section, Table, check_output, write_report
+from studies.tables import Percent, Row, Section, Table, check_output, name_missing, write_report
 
 LEXICAL, STATISTICS = "Lexical and retrieval baselines", "SCDG statistics and auxiliary calibrators"
 GAIN_ROWS = {
@@ -171,7 +171,7 @@ def match_results(
 
 
 def study_same_topic(
-    prepared: Path, results: Sequence[Result], splits: Path | None, output: Path, overwrite: bool
+    prepared: Path, results: Sequence[Result], missing: Sequence[str], output: Path, overwrite: bool
 ) -> None:
     """Write the report of the study; for the arguments and errors see `pairs.study_pairs`.
 
@@ -183,7 +183,7 @@ def study_same_topic(
     matched = match_results(results, {p.names for p in manifest}, {p.names for p in news_manifest})
     pan25 = read_scores([result for result, _ in matched], manifest)
     news = read_scores([result for _, result in matched], news_manifest)
-    split = read_splits(splits or own / "splits", manifest)[0]
+    split = read_splits(own / "splits", manifest)[0]
     pool = make_pool(pan25, news, split, read_split(topic / "split.csv", news_manifest))
     outcomes = [evaluate_topic(method, pool) for method in list_topic_methods(matched, pan25, news)]
     classes: list[Row] = [
@@ -199,15 +199,18 @@ def study_same_topic(
         *news.describe_missing("the news"),
     ]
     sections = [
-        Section("Results", tables=[Table("pairs", "Pairs that were scored", classes), *make_tables(outcomes)]),
+        Section("Results", tables=[Table("pairs", "Pairs that were scored", classes), *make_tables(outcomes, missing)]),
         Section("Deviations from the paper", deviations),
     ]
     sources = {"results": [result.describe() for result in results], "split": split.name}
     write_report(output, "Same-topic stress test", sections, sources)
 
 
-def make_tables(outcomes: Sequence[TopicResult]) -> list[Table]:
-    """Return the paper's two tables, the chosen thresholds, and the coefficients of standardised features."""
+def make_tables(outcomes: Sequence[TopicResult], missing: Sequence[str] = ()) -> list[Table]:
+    """Return the paper's two tables, the chosen thresholds, and the coefficients of standardised features.
+
+    ``missing`` are names of rows without a result.
+    """
     proxies: list[Row] = []
     utilities: list[Row] = []
     thresholds: list[Row] = []
@@ -231,11 +234,10 @@ def make_tables(outcomes: Sequence[TopicResult]) -> list[Table]:
     groups = [outcome.method.group for outcome in outcomes]
     better = {"Prec.": max, "Rec.": max, "F1": max, "Pos. rate": min}
     caption = "PAN25 utility and positive decisions on the news pairs, both on the test parts"
+    rates = "Proxy false-positive rates on the test part of the news"
     return [
-        Table(
-            "proxy-fpr", "Proxy false-positive rates on the test part of the news", proxies, {"Proxy FPR": min}, groups
-        ),
-        Table("trade-off", caption, utilities, better, groups),
+        name_missing(Table("proxy-fpr", rates, proxies, {"Proxy FPR": min}, groups), missing),
+        name_missing(Table("trade-off", caption, utilities, better, groups), missing),
         Table("thresholds", "Choices on the pooled training pairs", thresholds, groups=groups),
         Table("logistic-models", "The logistic models", models, on_page=False),
     ]

@@ -85,11 +85,22 @@ def make_splits(pairs: Sequence[ManifestPair], seeds: Sequence[int] = SEEDS) -> 
     return splits
 
 
-def split_news(pairs: Sequence[ManifestPair]) -> Split:
-    """Return the division of the news pairs, each of a cluster of its own (paper, Cluster-disjoint partition)."""
-    ids = sorted(pair.pair_id for pair in pairs)
+def split_news(pairs: Sequence[ManifestPair], clusters: Mapping[str, str]) -> Split:
+    """Return the division of the news pairs by their clusters (paper, Cluster-disjoint partition).
+
+    ``clusters`` has the id of the cluster of each pair, by the pair's.
+    """
+    ids = sorted({*clusters.values()})
     np.random.default_rng(NEWS_SEED).shuffle(ids)
-    return _divide("split", pairs, {*ids[: round_fifth(len(ids))]})
+    test = {*ids[: round_fifth(len(ids))]}
+    return _divide("split", pairs, {pair_id for pair_id, cluster in clusters.items() if cluster in test})
+
+
+def count_shared_clusters(split: Split, clusters: Mapping[str, str]) -> dict[str, int]:
+    """Return the numbers of clusters and pairs that are in both parts, by the paper's names."""
+    own = ({clusters[pair_id] for pair_id in ids} for ids in (split.train, split.test))
+    shared = (len(set.intersection(*own)), len({*split.train} & {*split.test}))
+    return dict(zip(("cluster_overlap_count", "pair_overlap_count"), shared, strict=True))
 
 
 def _divide(name: str, pairs: Sequence[ManifestPair], test: Set[str]) -> Split:
@@ -101,11 +112,12 @@ def _divide(name: str, pairs: Sequence[ManifestPair], test: Set[str]) -> Split:
 
 
 def count_shared(pairs: Sequence[ManifestPair], split: Split) -> dict[str, int]:
-    """Return the numbers of suspicious documents, sources and components that are in both parts."""
+    """Return the numbers of suspicious documents, sources and components in both parts, by their names in the index."""
     test, components = {*split.test}, name_components([pair.names for pair in pairs])
     facts = [(pair.pair_id in test, *pair.names, component) for pair, component in zip(pairs, components, strict=True)]
     shared = (len({f[i] for f in facts if f[0]} & {f[i] for f in facts if not f[0]}) for i in (1, 2, 3))
-    return dict(zip(("Shared suspicious", "Shared sources", "Shared components"), shared, strict=True))
+    names = ("suspicious_overlap_count", "source_overlap_count", "component_overlap_count")
+    return dict(zip(names, shared, strict=True))
 
 
 def format_split(split: Split, pairs: Sequence[ManifestPair]) -> str:

@@ -57,6 +57,14 @@ class Section(NamedTuple):
     """Names of image files in the folder."""
 
 
+def name_missing(table: Table, names: Sequence[str]) -> Table:
+    """Return the table with an empty row at its end for each row of the paper that has no result."""
+    if not names:
+        return table
+    rows = [*table.rows, *({table.columns[0]: name} for name in names)]
+    return table._replace(rows=rows, groups=[*(table.groups or [""] * len(table.rows)), *["Not computed"] * len(names)])
+
+
 def check_output(output: Path, overwrite: bool) -> None:
     """Raise UserError unless ``output`` is a new or empty folder, or with ``overwrite`` that of a former report."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
@@ -131,6 +139,11 @@ def show(value: Cell) -> str:
     if isinstance(value, Percent):
         return format_cell(value.share) if math.isnan(value.share) else f"{100 * value.share:.4f}%"
     return format_cell(value)
+
+
+def slugify(name: str) -> str:
+    """Return the name of a row as part of a file name."""
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
 
 
 def escape_markdown(text: str) -> str:

@@ -157,6 +157,8 @@ class PairGains(NamedTuple):
 
     mode: Mode
     gains: Gains
+    longest: int
+    """Tokens of the longest input, with source and separator."""
 
 
 class _Plan(NamedTuple):
@@ -223,7 +225,8 @@ class GainMethod:
                 combine_passes((each.unconditional.target_ids, each.conditional.target_ids), alone, next(log_probs))
                 for each, alone in zip(plan.passes, unconditional[pair.target, plan.mode], strict=True)
             ]
-            gains.append(PairGains(plan.mode, join_segments(parts)))
+            longest = max(each.conditional.length for each in plan.passes)
+            gains.append(PairGains(plan.mode, join_segments(parts), longest))
         return gains
 
     def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
@@ -232,10 +235,11 @@ class GainMethod:
 
     def make_score(self, pair: TextPair, computed: PairGains) -> Score:
         """Return the numbers of a pair from the gains of its tokens."""
-        mode, gains = computed
+        mode, gains, longest = computed
         statistics = gains.summarise(self._aggregates)
         values: dict[str, float] = {name: value for name, value in statistics._asdict().items() if name != "scores"}
         values |= {aggregate.field: float(score) for aggregate, score in statistics.scores.items()}
+        values["input_tokens"] = longest
         if self._measure_range:
             values["nats_per_byte"] = statistics.code_length / len(pair.target.encode("utf-8", "surrogatepass"))
             values["common_words"] = self._measure_words(pair.target)

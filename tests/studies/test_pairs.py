@@ -122,7 +122,7 @@ def test_a_row_is_the_median_over_the_splits(prepared: Path, report: Path, metho
     profile, columns, choose = ROWS[method]
     values = list(RESULTS[profile].values())
     labels = np.array(list(PAIRS.values())) == 1
-    expected, chosen = [], []
+    expected, chosen, equal = [], [], 0
     for path in sorted((prepared / "pan25" / "splits").iterdir()):
         with path.open(newline="") as file:
             test = np.array([row["split"] == "test" for row in csv.DictReader(file)])
@@ -133,6 +133,7 @@ def test_a_row_is_the_median_over_the_splits(prepared: Path, report: Path, metho
         parameter, threshold = choose(labels[~test], {p: s[~test] for p, s in scores_by.items()})
         chosen.append((parameter, threshold))
         expected.append(literal_measures(labels[test], scores_by[parameter][test], threshold))
+        equal += int((scores_by[parameter][test] == threshold).sum())
     tables = read_tables(report)
     (row,) = (row for row in tables["medians"] if row["Method"] == method)
     for heading in HEADINGS:
@@ -140,6 +141,22 @@ def test_a_row_is_the_median_over_the_splits(prepared: Path, report: Path, metho
     splits = [row for row in tables["per-split"] if row["Method"] == method]
     found = [(of["Parameter"] or 0.0, of["Threshold"]) for of in splits]
     np.testing.assert_allclose(found, chosen, atol=1e-9)
+    (choice,) = (row for row in tables["choices"] if row["Method"] == method)
+    assert choice["Test scores equal to it"] == equal
+    assert (f"{method}: {equal}" in (report / "index.md").read_text()) == (equal > 0)
+
+
+def test_what_no_result_has_and_what_is_longest_are_named(prepared: Path, tmp_path: Path) -> None:
+    values = {p: of | {"input_tokens": 100 + i} for i, (p, of) in enumerate(RESULTS["pan25-qwen3-8b"].items())}
+    result = write_result(tmp_path / "result", "pan25-qwen3-8b", values)
+    argv = ["pairs", "--prepared", prepared, "--output", tmp_path / "out", "--missing", "SCDG & Llama", result]
+    assert main(list(map(str, argv))) == 0
+    tables = read_tables(tmp_path / "out")
+    assert tables["medians"][-1] == {"group": "Not computed", "Method": "SCDG & Llama"}
+    assert tables["longest-inputs"] == [{"Model": QWEN, "Longest input (tokens)": 100 + COUNT - 1}]
+    page = (tmp_path / "out" / "index.md").read_text()
+    assert "No test score equals the threshold of its split" in page
+    assert "| SCDG &amp; Llama | - | - |" in page
 
 
 def test_the_rows_are_those_of_the_paper_in_its_order(report: Path) -> None:

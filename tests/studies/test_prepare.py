@@ -1,6 +1,7 @@
 """``prepare``: valid PAN folders whose parts share nothing, instances by every condition, and nested contexts."""
 
 import csv
+import gzip
 import json
 import random
 import shutil
@@ -8,6 +9,7 @@ from collections.abc import Iterable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import read_truth
+from studies import authors as published
 from studies import prepare as preparation
 from studies.__main__ import main
 from studies.contexts import (
@@ -30,6 +33,7 @@ from studies.contexts import (
     divide,
     draw_distractor,
     make_contexts,
+    read_pool,
     select_instances,
 )
 from studies.corpora import TruePair, find_examples, read_clusters, read_corpora
@@ -45,7 +49,7 @@ from studies.splits import (
     read_split,
     read_splits,
 )
-from tests.studies.made_results import feature, write_corpus
+from tests.studies.made_results import feature, read_tables, write_corpus
 
 WORDS = [
     "the",
@@ -67,6 +71,11 @@ WORDS = [
     "for",
     "repairs",
 ]
+FIELDS = [
+    *("pair_id", "susp_file", "src_file", "xml_file", "xml_exists", "doc_label", "num_annotations_for_pair"),
+    *("annotations", "susp_tokens", "src_tokens", "total_tokens"),
+]
+"""Of the paper's manifest."""
 PAIRS = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 30), st.booleans()), max_size=40, unique_by=lambda p: p[:2]
 )
@@ -158,35 +167,190 @@ def test_pairs_of_too_many_tokens_are_left_out(tmp_path: Path, monkeypatch: pyte
     assert f"with more than {most:,} tokens: {12 - len(totals)}." in (tmp_path / "out" / "index.md").read_text()
 
 
-def test_the_authors_manifest_is_taken_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    truth = {f"s{i}-r{i}": feature(f"r{i}.txt") if i % 2 else "" for i in range(12)}
+@pytest.fixture
+def authors(tmp_path: Path) -> Path:
+    """A folder for the authors' files of twelve pairs and five clusters in ``data/``."""
+    truth = {f"s{i}-r{i}": feature(f"r{i}.txt", (0, 5, 0, 6)) if i % 2 else "" for i in range(12)}
     write_corpus(tmp_path / "data" / "pan25", truth)
-    path = tmp_path / "manifest.jsonl"
-    records = [
-        {
-            "pair_id": f"pair{i}",
-            "susp_file": f"x/s{i}.txt",
-            "src_file": f"r{i}.txt",
-            "doc_label": i % 2,
-            "xml_exists": True,
-        }
-        for i in range(10)
-    ]
+    (tmp_path / "data" / "multinews").mkdir()
+    lines = (f"{' ||||| '.join(f'article {i} {j} {prose(200, i)}' for j in range(3))}\n" for i in range(5))
+    (tmp_path / "data" / "multinews" / "train.src").write_text("".join(lines))
+    (tmp_path / "authors" / "splits").mkdir(parents=True)
+    return tmp_path / "authors"
+
+
+def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    arguments = ("--data", tmp_path / "data", "--manifest", path)
-    assert prepare(tmp_path / "out", *arguments) == 0
-    manifest = read_manifest(tmp_path / "out" / "pan25" / "manifest.jsonl")
-    assert [record.pair_id for record in manifest] == [f"pair{i}" for i in range(10)]
-    found = read_pairs(tmp_path / "out" / "pan25", Notices()).pairs
-    assert len(read_truth(tmp_path / "out" / "pan25" / "truth", found)) == 10
-    path.write_text(json.dumps(records[0] | {"doc_label": 1}))
-    assert prepare(tmp_path / "x", *arguments) == 2
-    path.write_text(json.dumps(records[0] | {"src_file": "other.txt"}))
-    assert prepare(tmp_path / "x", *arguments) == 2
-    errors = capsys.readouterr().err.splitlines()[-2:]
-    assert "the pair 'pair0' has the label 1, but 0 annotations. Give the manifest of this data" in errors[0]
-    assert "the pair 'pair0' is not in the data" in errors[1]
-    assert not (tmp_path / "x").exists()
+
+
+def pair_record(i: int, **changes: object) -> dict[str, Any]:
+    """A line of the paper's manifest, with its eleven fields."""
+    return {
+        "pair_id": f"pair{i}",
+        "susp_file": f"x/s{i}.txt",
+        "src_file": f"r{i}.txt",
+        "xml_file": f"s{i}-r{i}.xml",
+        "xml_exists": True,
+        "doc_label": i % 2,
+        "num_annotations_for_pair": i % 2,
+        "annotations": [{"this_offset": 0}] * (i % 2),
+        "susp_tokens": 5,
+        "src_tokens": 6,
+        "total_tokens": 11,
+        **changes,
+    }
+
+
+def news_record(i: int, **changes: object) -> dict[str, Any]:
+    record = {"pair_id": f"n{i}", "susp_file": f"a{i}.txt", "src_file": f"b{i}.txt", "doc_label": 0}
+    return record | {"cluster_id": i, "susp_idx": 2, "src_idx": 0, **changes}
+
+
+def context_record(pair_id: str, seed: int, level: float, **changes: object) -> dict[str, Any]:
+    text = f"context {seed} {level:.2f}"
+    return {"pair_id": pair_id, "seed_idx": seed, "retention_ratio": level, "source_context": text, **changes}
+
+
+def test_the_authors_files_are_taken(authors: Path, tmp_path: Path) -> None:
+    write_lines(authors / published.PAIRS, (pair_record(i) for i in range(10)))
+    (authors / "splits" / "one.csv").write_text(
+        "pair_id,split\n" + "".join(f"pair{i},{'test' if i < 3 else 'train'}\n" for i in range(10))
+    )
+    write_lines(authors / published.NEWS, (news_record(i) for i in (3, 0, 1)))
+    (authors / published.NEWS_SPLIT).write_text("pair_id,partition\nn0,train\nn1,test\nn3,training\n")
+    write_lines(
+        authors / published.CONTEXTS,
+        (context_record(f"s{i}-r{i}", s, level) for level in LEVELS for s in (1, 0) for i in (3, 1)),
+    )
+    out = tmp_path / "out"
+    assert prepare(out, "--data", tmp_path / "data", "--authors", authors) == 0
+    assert [json.loads(line) for line in (out / "pan25" / "manifest.jsonl").read_text().splitlines()] == [
+        pair_record(i) for i in range(10)
+    ]
+    found = read_pairs(out / "pan25", Notices()).pairs
+    assert len(read_truth(out / "pan25" / "truth", found)) == 10
+    index = json.loads((out / "pan25" / "splits" / "manifest_index.json").read_text())["splits"]
+    assert [(one["file"], one["test"]) for one in index] == [("one.csv", {"Positive": 1, "Negative": 2, "Total": 3})]
+    news = read_manifest(out / "multinews" / "manifest.jsonl")
+    assert [pair.pair_id for pair in news] == ["n0", "n1", "n3"]
+    assert (out / "multinews" / "susp" / "a3.txt").read_text().startswith("article 3 2 ")
+    assert (out / "multinews" / "src" / "b0.txt").read_text().startswith("article 0 0 ")
+    assert read_split(out / "multinews" / "split.csv", news).test == ("n1",)
+    contexts = [json.loads(line) for line in (out / "retention" / "manifest.jsonl").read_text().splitlines()]
+    assert [(c["pair_id"], c["seed"], c["retention"]) for c in contexts] == [
+        (f"s{i}-r{i}", s, level) for i in (3, 1) for s in (0, 1) for level in LEVELS
+    ]
+    assert contexts[0]["selected"] == [0, 0]
+    assert contexts[0]["reused"] == [[0, 5]]
+    for context in contexts:
+        text = (out / "retention" / "src" / context["src_file"]).read_text()
+        assert text == f"context {context['seed']} {context['retention']:.2f}"
+
+
+@pytest.mark.parametrize(
+    ("name", "records", "what"),
+    [
+        (published.PAIRS, [pair_record(0), pair_record(1, susp_tokens="5")], "PAIRS:2: susp_tokens: Input should be"),
+        (
+            published.PAIRS,
+            [{k: v for k, v in pair_record(0).items() if k != "xml_file"}],
+            "PAIRS:1: xml_file: ",
+        ),
+        (published.PAIRS, [pair_record(1, num_annotations_for_pair=2)], "PAIRS:1: num_annotations_for_pair is 2, but"),
+        (published.PAIRS, [pair_record(0, doc_label=1)], "the pair 'pair0' has the label 1, but 0 annotations"),
+        (published.PAIRS, [pair_record(0, src_file="other.txt")], "the pair 'pair0' is not in the data"),
+        (published.NEWS, [news_record(0), news_record(1, doc_label=2)], "NEWS:2: doc_label: "),
+        (published.NEWS, [news_record(0, cluster_id=None)], "NEWS:1: cluster_id: "),
+        (published.NEWS, [news_record(0, src_idx=3), news_record(1)], "cluster-000001 has 3 articles, 'n0' names 3"),
+        (published.NEWS, [news_record(9), news_record(1)], "there is no cluster-000010, which 'n9' names"),
+        (published.CONTEXTS, [context_record("s1-r1", 5, 0.0)], "CONTEXTS:1: seed_idx: "),
+        (published.CONTEXTS, [context_record("s1-r1", 0, 0.3)], "CONTEXTS:1: retention: 0.3 is none of"),
+        (published.CONTEXTS, [context_record("s1-r1", 0, 0.5, source_context=None)], "CONTEXTS:1: has neither"),
+        (published.CONTEXTS, [context_record("s1-r1", 0, 0.5)], "the pair 's1-r1' has 1 of 5 contexts"),
+        (published.CONTEXTS, [context_record("x", 0, level) for level in LEVELS], "the pair 'x' is not in the data"),
+        (
+            published.CONTEXTS,
+            [context_record("s1-r1", 0, level, source_context="a" * int(51 * level)) for level in LEVELS],
+            "contexts of 's1-r1', seed 0, differ by 51 characters, more than 50",
+        ),
+    ],
+)
+def test_a_wrong_file_of_the_authors_is_one_line(
+    authors: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    records: list[dict[str, Any]],
+    what: str,
+) -> None:
+    write_lines(authors / name, records)
+    part = {published.PAIRS: "pan25", published.NEWS: "multinews", published.CONTEXTS: "retention"}[name]
+    arguments = ("--data", tmp_path / "data", "--authors", authors, "--part", part)
+    assert prepare(tmp_path / "out", *arguments) == 2
+    error = capsys.readouterr().err
+    what = what.replace("PAIRS", published.PAIRS).replace("NEWS", published.NEWS)
+    assert what.replace("CONTEXTS", published.CONTEXTS) in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_promised_files_say_what_the_data_says(made: Path) -> None:
+    """Each is read back and counted again from the data, without the functions that wrote it."""
+    data = find_examples()
+    folder = find_bundled("model_cache") / "scdg-mini"
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    lines = [json.loads(line) for line in (made / "pan25" / "manifest.jsonl").read_text().splitlines()]
+    for line in lines:
+        half = next(half for half in data.pan25.iterdir() if (half / "truth" / line["xml_file"]).exists())
+        root = ElementTree.parse(half / "truth" / line["xml_file"]).getroot()
+        features = [e.attrib for e in root.iter("feature") if e.attrib["name"] == "plagiarism"]
+        own = [f for f in features if f["source_reference"] == line["src_file"]]
+        assert [{k: str(v) for k, v in one.items()} for one in line["annotations"]] == [
+            {name: f[name] for name in line["annotations"][0]} for f in own
+        ]
+        sizes = [
+            len(tokenizer.encode((half / side / line[f"{side}_file"]).read_text(), add_special_tokens=False).ids)
+            for side in ("susp", "src")
+        ]
+        assert list(line) == FIELDS
+        assert [line[name] for name in FIELDS[4:7]] == [True, int(bool(own)), len(own)]
+        assert [line[name] for name in FIELDS[8:]] == [*sizes, sum(sizes)]
+    index = json.loads((made / "pan25" / "splits" / "manifest_index.json").read_text())["splits"]
+    assert [one["file"] for one in index] == [f"split_seed{seed}.csv" for seed in range(20260714, 20260734)]
+    by_id = {line["pair_id"]: line for line in lines}
+    for one in index:
+        rows = rows_of(made / "pan25" / "splits" / one["file"])
+        sides = [[by_id[row["pair_id"]] for row in rows if row["split"] == part] for part in ("train", "test")]
+        for part, own in zip(("train", "test"), sides):
+            assert one[part]["Positive"] == sum(line["doc_label"] for line in own)
+            assert one[part]["Total"] == len(own)
+        for field, count in (("susp_file", "suspicious_overlap_count"), ("src_file", "source_overlap_count")):
+            assert one[count] == len(set.intersection(*({line[field] for line in own} for own in sides))) == 0
+        assert one["component_overlap_count"] == 0
+    qrels = [line.split() for line in (data.pan26 / "qrels.txt").read_text().splitlines()]
+    judged = {(query, document): int(grade) for query, _, document, grade in qrels}
+    auxiliary = [
+        json.loads(line) for line in (made / "pan26" / "pan2026_pairs_manifest.jsonl").read_text().splitlines()
+    ]
+    keys = [(line["susp_file"], line["src_file"]) for line in auxiliary]
+    assert len({*keys}) == len(keys) == len(judged) + 20 * 15
+    assert {key: line["grade"] for key, line in zip(keys, auxiliary) if line["grade"] is not None} == judged
+    assert all(line["doc_label"] == (judged.get(key, 0) > 0) for key, line in zip(keys, auxiliary))
+    with gzip.open(data.pan26 / "corpus.jsonl.gz", "rt") as file:
+        documents = {json.loads(line)["doc_id"] for line in file}
+    assert {document for _, document in keys} <= documents
+    tables = read_tables(made)
+    counts = {row["Quantity"]: row["Count"] for row in tables["pan26"]}
+    assert (counts["Candidate source documents"], counts["Auxiliary pairs"]) == (len(documents), len(keys))
+    assert tables["pan25-splits"][-1] == {"Part": "all", "Positive": 24, "Negative": 24, "Total": 48}
+    assert tables["pan26-folds"][-1] == {"Fold": "all", "Queries": 15}
+    assert tables["multinews"][-1] == {"Partition": "all", "Pairs": 34, "Clusters": 34}
+    assert "cluster_overlap_count=0, pair_overlap_count=0" in (made / "index.md").read_text().replace("\\", "")
+    excluded = [json.loads(line) for line in (made / "retention" / "exclusion_log.jsonl").read_text().splitlines()]
+    instances, rejected = select_instances(read_corpora(data.pan25, Notices()), read_pool(data.multinews), 4)
+    assert {line["pair_id"]: line["reason"] for line in excluded} == rejected
+    assert not {i.pair_id for i in instances} & rejected.keys()
 
 
 @pytest.mark.parametrize(

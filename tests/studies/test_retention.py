@@ -1,6 +1,8 @@
 """``retention``: labels, curves, resampled slopes and the mixed model, each against a literal restatement."""
 
+import gzip
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -108,10 +110,10 @@ def test_known_slopes_are_found_and_none_where_there_is_none() -> None:
     planted = estimate_retention(draw_gains(60))
     for name, slope in (("Plagiarism slope", 0.16), ("New slope", 0.01)):
         assert planted.slopes[name].low < slope < planted.slopes[name].high
-    assert planted.mixed.slopes[DIFFERENCE][2] < 1e-4
+    assert planted.mixed["ours"].slopes[DIFFERENCE][2] < 1e-4
     nothing = estimate_retention(draw_gains(60, slopes=(0.0, 0.0), seed=3))
     assert all(estimate.low < 0 < estimate.high for estimate in list(nothing.slopes.values())[:3])
-    assert min(p for _, _, p in nothing.mixed.slopes.values()) > 0.01
+    assert min(p for _, _, p in nothing.mixed["ours"].slopes.values()) > 0.01
 
 
 def negative_likelihood(parameters: np.ndarray, gains: np.ndarray) -> float:
@@ -124,7 +126,9 @@ def negative_likelihood(parameters: np.ndarray, gains: np.ndarray) -> float:
 
 def test_the_mixed_model_is_at_the_maximum_of_the_likelihood() -> None:
     gains = draw_gains(30, intercepts=0.3, noise=0.2)
-    fit = fit_mixed(gains)
+    fits = fit_mixed(gains)
+    assert fits["paper"] == fits["ours"], "a covariance that is not singular"
+    fit = fits["ours"]
     start = np.array([0.0, 0.0, 0.0, 0.0, np.log(0.1), np.log(0.05)])
     best = optimize.minimize(negative_likelihood, start, args=(gains,), method="BFGS", options={"gtol": 1e-6})
     # at the maximum the covariance of the coefficients is that of generalised least squares
@@ -147,7 +151,9 @@ def test_a_covariance_that_looks_singular_costs_a_warning_and_no_accuracy(
     gains = draw_gains(pairs, intercepts=intercepts, noise=0.05, seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit = fit_mixed(gains)
+        fits = fit_mixed(gains)
+    fit = fits["ours"]
+    assert fits["paper"].optimiser in ("lbfgs", LEAST_SQUARES)
     assert any("ConvergenceWarning" in line for line in fit.warnings)
     # standard errors in closed form: all pairs have one design
     values, design = gains.reshape(pairs, 10), make_design(1)[:, 1:]
@@ -175,7 +181,7 @@ def test_failing_optimisers_are_reported(monkeypatch: pytest.MonkeyPatch, failur
 
     monkeypatch.setattr(MixedLM, "fit", fit)
     gains = draw_gains(12)
-    result = fit_mixed(gains)
+    result = fit_mixed(gains)["ours"]
     assert result.optimiser == optimiser
     expected = [f"{name} failed: LinAlgError: Singular matrix" for name in OPTIMISERS[:failures]]
     assert [line for line in result.warnings if " failed: " in line] == expected
@@ -184,7 +190,7 @@ def test_failing_optimisers_are_reported(monkeypatch: pytest.MonkeyPatch, failur
 
 
 def test_gains_without_any_noise_are_fitted_all_the_same() -> None:
-    fit = fit_mixed(np.zeros((3, 2, 5)) + np.array(LEVELS))
+    fit = fit_mixed(np.zeros((3, 2, 5)) + np.array(LEVELS))["ours"]
     assert fit.slopes[PLAGIARISM][0] == pytest.approx(1.0)
 
 
@@ -238,9 +244,47 @@ def test_the_report_of_known_gains(tmp_path: Path) -> None:
     assert "![retention.svg](retention.svg)" in (tmp_path / "one" / "index.md").read_text()
 
 
-def test_pairs_without_gains_of_every_context_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_paper_s_fit_is_that_of_l_bfgs_with_any_warning() -> None:
+    """Of the library itself, in one call; where it looks singular, its standard errors are not ours."""
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    gains = draw_gains(23, intercepts=0.05, noise=0.05, seed=1)
+    fits = fit_mixed(gains)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = MixedLM(gains.ravel(), make_design(23), np.repeat(np.arange(23), 10)).fit(reml=False, method="lbfgs")
+    value, error, p = fits["paper"].slopes[DIFFERENCE]
+    assert (value, error, p) == pytest.approx((expected.params[3], expected.bse[3], expected.pvalues[3]))
+    assert fits["ours"].optimiser != "lbfgs"
+
+
+def test_the_means_of_tokens_are_a_file(tmp_path: Path) -> None:
+    """Counted again from the gains that were written, and the labels of `TOKENS_OF_TARGET`."""
+    prepared, result = write_data(tmp_path)
+    argv = ["retention", "--prepared", prepared, "--output", tmp_path / "out", "--missing", "Llama-3.1-8B", result]
+    assert main(list(map(str, argv))) == 0
+    rows = (tmp_path / "out" / "document_token_means" / "qwen3-8b-base.csv").read_text().splitlines()
+    assert rows[0] == "pair_id,seed,retention,content,tokens,mean_gain"
+    means = {tuple(row.split(",")[:4]): row.split(",")[4:] for row in rows[1:]}
+    assert len(means) == len(rows) - 1 == len(PAIRS) * len(SEEDS) * len(LEVELS) * 2
+    with gzip.open(result / "gains.jsonl.gz", "rt") as file:
+        for line in map(json.loads, file):
+            pair_id, seed, level = re.fullmatch(r"(.+)-s(\d)-r(\d+)", line["source"]).groups()
+            gains = line["gains"]
+            for content, own in (("plagiarism", gains[3:5]), ("new", [*gains[1:3], gains[5]])):
+                tokens, mean = means[pair_id, seed, str(int(level) / 100), content]
+                assert (int(tokens), float(mean)) == (len(own), pytest.approx(sum(own) / len(own)))
+    for name in ("retention-mixed-model", "retention-slopes"):
+        assert read_tables(tmp_path / "out")[name][-1] == {"group": "Not computed", "Model": "Llama-3.1-8B"}
+
+
+def test_an_incomplete_run_is_rejected_unless_for_a_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prepared, result = write_data(tmp_path / "a", leave_out="s2-r1-s1-r050")
-    assert main(["retention", "--prepared", str(prepared), "--output", str(tmp_path / "out"), str(result)]) == 0
+    argv = ["retention", "--prepared", str(prepared), "--output", str(tmp_path / "out"), str(result)]
+    assert main(argv) == 2
+    error = capsys.readouterr().err
+    assert "1 pairs are incomplete, for example s2-r1 of Qwen3-8B-Base: a context has no gains" in error
+    assert main([*argv, "--allow-incomplete"]) == 0
     assert "s2-r1 is left out: a context has no gains." in (tmp_path / "out" / "index.md").read_text()
     (result / "gains.jsonl.gz").unlink()
     assert main(["retention", "--prepared", str(prepared), "--output", str(tmp_path / "x"), str(result)]) == 2

@@ -50,7 +50,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for split in make_splits(own)[:2]:
         (folder / "pan25" / "splits" / f"{split.name}.csv").write_text(format_split(split, own))
     news = read_manifest(write_manifest(folder / "multinews" / "manifest.jsonl", NEWS))
-    (folder / "multinews" / "split.csv").write_text(format_split(split_news(news), news))
+    (folder / "multinews" / "split.csv").write_text(
+        format_split(split_news(news, {pair.pair_id: pair.pair_id for pair in news}), news)
+    )
     return folder
 
 
