@@ -38,6 +38,7 @@ from pan_scdg.pan.truth import (
     read_span_files,
     read_spans,
     read_truth,
+    warn_of_overruns,
 )
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, Span
@@ -163,6 +164,7 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     notes = [f"{format_count(len(keys), 'pair')}, {sum(labels)} positive, {positive}"]
     if unscored := sum(record.get("score", 0.0) is None for record in records):
         notes.append(f"warning: {format_count(unscored, 'pair')} not scored and counted as negative")
+    notes += warn_of_overruns(passages, pairs)
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
     notes += list_changed_files(output, job)
     notes += _warn_about_calibration(job, directory)

@@ -1,15 +1,17 @@
 """Read the XML of the text-alignment layout: the truth of pairs, and passages as the official evaluator reads them."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.normal_form import compose
-from pan_scdg.pan.text_alignment import find_pairs_file, name_detection
+from pan_scdg.pan.text_alignment import find_pairs_file, name_detection, read_text
 from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_bytes
-from pan_scdg.records import DocumentPair, Passage, Span
+from pan_scdg.progress import format_count
+from pan_scdg.records import DocumentPair, Passage, Span, TextFile
 
 TAG = "plagiarism"
 """Ending of the name of a feature that is reuse; older corpora write ``artificial-plagiarism``."""
@@ -99,6 +101,32 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
     if errors:
         raise UserErrors(errors)
     return truth
+
+
+def warn_of_overruns(truth: Mapping[tuple[str, str], Sequence[Passage]], pairs: Sequence[DocumentPair]) -> list[str]:
+    r"""Return a warning if passages end after their document, as where the truth counts ``\r\n`` as two characters.
+
+    Args:
+        truth: the result of `read_truth`.
+        pairs: those of the truth; a document that cannot be read is left out.
+    """
+    ends: dict[TextFile, int] = {}
+    for pair in pairs:
+        for passage in truth[pair.suspicious.doc_id, pair.source.doc_id]:
+            places = (passage.this_offset + passage.this_length, passage.source_offset + passage.source_length)
+            for file, end in zip((pair.suspicious, pair.source), places):
+                ends[file] = max(end, ends.get(file, 0))
+    files: list[TextFile] = []
+    for file, end in ends.items():
+        with suppress(UserError):
+            if len(read_text(file)) < end:
+                files.append(file)
+    if not files:
+        return []
+    line = f"warning: the truth of {format_count(len(files), 'document')} ends after the text: first {files[0].path}"
+    if any(b"\r\n" in read_bytes(file.path) for file in files):
+        line += r"; does it count \r\n as two characters? Here it is one"
+    return [line]
 
 
 def _read_passages(paths: Sequence[Path], pair: DocumentPair, directory: Path) -> tuple[Passage, ...]:

@@ -154,6 +154,16 @@ KINDS = {
         )
         for name in ("artificial-plagiarism", "simulated-plagiarism", "translated-plagiarism")
     },
+    "truth of a longer text": Kind(
+        PAIRS | put("in/truth", describe("plagiarism")) | {"in/src/r2.txt": COPIED},
+        (DECIDE, "evaluate --input in --output out"),
+        (r"truth of 1 document ends after the text: first in/src/r2\.txt\n",),
+    ),
+    "truth that counts both characters of a line end": Kind(
+        PAIRS | put("in/truth", describe("plagiarism")) | {"in/src/r2.txt": COPIED.replace(". ", ".\r\n")},
+        (DECIDE, "evaluate --input in --output out"),
+        (r"truth of 1 document ends after the text: first in/src/r2\.txt; does it count \\r\\n as two characters\?",),
+    ),
     "truth named altered": Kind(
         PAIRS | put("in/truth", describe("altered")),
         (DECIDE, "evaluate --input in --output out"),
