@@ -1,93 +1,96 @@
-"""Sentences, their spans, and chunks."""
+"""Chunks; title and abstract in the layouts of the PAN corpus and in odd ones."""
+
+import gzip
+import json
+from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.retrieval.units import cut_chunks
-from pan_scdg.sentences import find_sentence_spans, split_sentences
+from pan_scdg.retrieval.units import cut_chunks, extract_title_abstract
 
-fuzzy = settings(max_examples=50, deadline=None)
-pieces = st.sampled_from(
-    ["The cat", " sat", ".", "! ", "?\n", "\n\n", "\n", "# Head\n", "- item", "e.g.", " Fig. 3", "\xa0", " ", "\t",
-     "---", '."', " 3.14", "J. R. ", "Ünïc", "。", "\r\n", "\x85", "\u2028", "1. ", "*", "($x$).", "Abstract\n"]
-)  # fmt: skip
-free_text = st.one_of(st.text(max_size=200), st.lists(pieces, max_size=40).map("".join))
+SPOT_CHECK = Path(__file__).parents[2].parent / "shared" / "data" / "pan26-spot-check"
+LONG = "Paper text of many words that fill one long line of the corpus, as whole paragraphs do in the plain field. " * 2
 
-SPLIT = [
-    (
-        "They left.\xa0He saw Fig.\xa03 of Dr.\xa0Smith.\xa0 Nobody",
-        ["They left.", "He saw Fig.\xa03 of Dr.\xa0Smith.", "Nobody"],
+CASES = {
+    "plain corpus text": (f"Cold Atoms\n\nAbstract\nWe cool.\n\nIntroduction\n{LONG}", "Cold Atoms\nWe cool."),
+    "any short line above a paragraph ends it": (f"Ice\n\nAbstract\nWe cool.\n\nTrap Design\n{LONG}", "Ice\nWe cool."),
+    "several paragraphs": (
+        f"Ice\n\nAbstract\nWe cool.\nTwice.\n\nThen warm.\n\nData\n{LONG}",
+        "Ice\nWe cool. Twice. Then warm.",
     ),
-    ("They left.12 We saw.1,2 I was “there.”3 Who knew?¹² All.[^note] Or.(4) End", 7),
-    ("It grew by 3.12 Percent with v2.5 Beta as section 4.12 Results says", 1),
-    ("One sentence. Another one! A third? Yes.", ["One sentence.", "Another one!", "A third?", "Yes."]),
-    ("She asked Dr. Smith. He left.", ["She asked Dr. Smith.", "He left."]),
-    ("Small models, e.g. ours, work. So do large ones, i.e. Theirs.", 2),
-    ("As Fig. 3 and Eq. (2) show, it grows by 3.5 percent. It stops.", 2),
-    ("Lee et al. (2020) and Roe et al. Measured it. We did not.", 2),
-    ("The work of J. R. R. Tolkien and G.W. Leibniz is old. It lasts.", 2),
-    ("Use nails, screws, etc. for the frame. Paint it, glue it, etc. Then wait.", 3),
-    ("It was no. 5 on the list. The answer was no. 'Why?' he asked.", 3),
-    ('He said "Stop." Then he left. "Really?" she asked.', 3),
-    ("It ended in 2004. The next began [12]. More.[3] End.", 4),
-    (
-        "See Alg. 2 and Sec. 4, it has max. 5 steps (ibid.) of v. 2. It took 12 ms. We ran 5 sec. So did Ms. Roe.",
-        4,
+    "Markdown query": ("## Abstract\n\nWe cool.\n\n---\n\n## Introduction\n\nIt is.", "We cool."),
+    "Markdown with title": (
+        "# Cold *Atoms*\n\nA. Author\n\n## 0. Abstract:\nWe cool.\n## 1. Intro\nIt.",
+        "Cold *Atoms\nWe cool.",
     ),
-    ("Its error (syst.) is small, incl. noise. The sum is $x = 1.$ Then we stop.", 3),
-    ("Extracts were stored. mRNA was kept approx. five days.", 2),
-    ("Wait... what? He paused... Then he spoke.", ["Wait... what?", "He paused...", "Then he spoke."]),
-    ("## Abstract\n\nWe try.\n## Method\nWe do it", ["## Abstract", "We try.", "## Method", "We do it"]),
-    ("First paragraph without a stop\n\nsecond one", ["First paragraph without a stop", "second one"]),
-    ("It has parts:\n- one part\n- another part", ["It has parts:", "- one part", "- another part"]),
-    ("1. First point. It matters.\n2. Second point.", ["1. First point.", "It matters.", "2. Second point."]),
-    ("A hard-wrapped line\ngoes on here. And\nends.", ["A hard-wrapped line\ngoes on here.", "And\nends."]),
-    ("Introduction\nWe begin.", ["Introduction", "We begin."]),
-    ("Heavy Ions\n" + "We collide gold " * 8 + "now.", 2),
-    ("It ends.\n\n---\n\nIt begins.\n\n***", ["It ends.", "---\n\nIt begins.\n\n***"]),
-    ("at 12\xa0GeV. Then", ["at 12\xa0GeV.", "Then"]),
-    ("„Es regnet.“ Dann »Nein.« Also ‚Ja!‘ So.", ["„Es regnet.“", "Dann »Nein.«", "Also ‚Ja!‘", "So."]),
-    ("Also: „Es regnet.“12 »Nein.«[3] ›Gut.‹ Ja.", ["Also: „Es regnet.“12", "»Nein.«[3]", "›Gut.‹", "Ja."]),
-    ("The value of x. Then y.", ["The value of x.", "Then y."]),
-    ("...", ["..."]),
-    ("", []),
-    (" \n\t ", []),
-]
+    "rule ends it": ("Ice\n\nAbstract\n\nWe cool.\n\n***\n\nMore.", "Ice\nWe cool."),
+    "bold heading": ("**Ice**\n\n**ABSTRACT**\n\nWe cool.\n\n**Keywords**\n\nice", "Ice\nWe cool."),
+    "label": ("Ice\n\n**Abstract.** We cool.\n\nIntroduction\n\nIt is.", "Ice\nWe cool."),
+    "label with dash": ("Ice\n\nAbstract—We cool.\n\n# More\nIt is.", "Ice\nWe cool."),
+    "underlined": ("Ice\n===\n\nAbstract\n--------\nWe cool.\n\nMethods\n-------\nSo.", "Ice\nWe cool."),
+    "structured abstract": ("# Ice\n## Abstract\n### Background\nWe cool.\n### Aim\nSo.", "Ice\nWe cool."),
+    "no abstract heading": ("Cold Atoms\n\nWe cool them.\n\nMore.", "Cold Atoms\nWe cool them. More."),
+    "no abstract heading, headings left out": (
+        "# Ice\n\n## Introduction\n\nWe cool.\n\n## Data\n\nNone.",
+        "Ice\nWe cool. None.",
+    ),
+    "section name is no title": ("Introduction\n\nWe cool.", "We cool."),
+    "one sentence": ("The quick cat is fast.", "The quick cat is fast."),
+    "title only": ("Cold Atoms in Traps", "Cold Atoms in Traps"),
+    "title and empty abstract": ("Ice\n\nAbstract\n", "Ice"),
+    "prose that mentions abstracts": ("Abstract art is old. It sells.", "Abstract art is old. It sells."),
+    "empty": (" \n\n ", ""),
+}
 
 
-@pytest.mark.parametrize(("text", "expected"), SPLIT)
-def test_sentences(text: str, expected: list[str] | int) -> None:
-    found = split_sentences(text)
-    assert (len(found) if isinstance(expected, int) else found) == expected
+@pytest.mark.parametrize("case", CASES)
+def test_title_and_abstract(case: str) -> None:
+    text, expected = CASES[case]
+    assert extract_title_abstract(text) == expected
 
 
-@fuzzy
-@given(free_text)
-@example("")
-@example("  \n ")
-@example("One. \n\n ... ")
-def test_spans_part_the_text_in_front_of_white_space(text: str) -> None:
-    spans = find_sentence_spans(text)
-    assert "".join(text[start:end] for start, end in spans) == text
-    assert all(start < end for start, end in spans)
-    assert all(text[start].isspace() and not text[start - 1].isspace() for start, _ in spans[1:])
+def test_without_abstract_the_first_250_words_stand_for_it() -> None:
+    words = [f"w{i}" for i in range(600)]
+    found = extract_title_abstract("Ice\n\n" + " ".join(words[:100]) + ".\n\n" + " ".join(words[100:]) + ".")
+    assert found.split() == ["Ice", *words[:99], "w99.", *words[100:250]]
 
 
-@fuzzy
-@given(free_text)
-def test_sentences_lose_nothing_but_white_space_and_hold_words(text: str) -> None:
-    found = split_sentences(text)
-    assert "".join("".join(found).split()) == "".join(text.split())
-    assert len(found) <= 1 or all(any(map(str.isalnum, sentence)) for sentence in found)
+def test_an_endless_abstract_is_cut_at_500_words() -> None:
+    assert len(extract_title_abstract("## Abstract\n" + "word " * 2000).split()) == 500
 
 
-@pytest.mark.parametrize(
-    "unit", [".", ". ", "a. ", "\n\n", "- ", "-\n\n", "# ", "#\n", " ", "[1]", "e.g.", "Abstract\n"]
+def test_a_first_paragraph_is_no_title() -> None:
+    assert extract_title_abstract("word " * 50 + "\n\nAbstract\nWe cool.") == "We cool."
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.sampled_from(["# ", "Abstract", ":", "\n", "\n\n", "word ", "---\n", "**", ".", "Ice"]), max_size=30)
 )
-def test_long_hostile_text_is_parted_in_linear_time(unit: str) -> None:
-    text = unit * 20_000
-    assert sum(end - start for start, end in find_sentence_spans(text)) == len(text)
+def test_only_words_of_the_text_come_out(parts: list[str]) -> None:
+    text = "".join(parts)
+    found = extract_title_abstract(text)
+    assert all(word in text for word in found.split())
+    assert found.count("\n") <= 1
+    assert found == found.strip()
+
+
+@pytest.mark.skipif(not SPOT_CHECK.is_dir(), reason="the official spot-check data set is not there")
+def test_official_spot_check() -> None:
+    with gzip.open(SPOT_CHECK / "corpus.jsonl.gz", "rt", encoding="utf-8") as file:
+        documents = {d["doc_id"]: d["default_text"] for d in map(json.loads, file)}
+    with (SPOT_CHECK / "queries.jsonl").open(encoding="utf-8") as file:
+        query = json.loads(file.readline())["query"]
+    paper = extract_title_abstract(documents["hep-ph/0407230"])
+    assert paper.startswith("Enhanced Reheating via Bose Condensates\nIn supersymmetric extensions")
+    assert paper.endswith("we address some cosmological consequences.")
+    assert extract_title_abstract(documents["1803.04393"]).endswith("the latest phenomenological analysis.")
+    assert extract_title_abstract(documents["doc-5"]) == "The quick cat is fast."
+    abstract = extract_title_abstract(query)
+    assert abstract.startswith("Understanding the strong interaction")
+    assert abstract.endswith("guiding future measurements.")
 
 
 def numbers(count: int) -> str:
@@ -117,7 +120,7 @@ def test_the_papers_chunks() -> None:
     assert cut_chunks(numbers(4353), 768, 512, 8) == [nine[i] for i in (0, 1, 2, 3, 5, 6, 7, 8)]
 
 
-@fuzzy
+@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 12), st.integers(2, 9))
 def test_chunks_cover_both_ends_and_are_whole(count: int, words: int, stride: int, limit: int) -> None:
     found = cut_chunks(numbers(count), words, stride, limit)
