@@ -1,7 +1,6 @@
 """The group tira: test submissions to TIRA and make them."""
 
 import shlex
-import subprocess
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 
 import click
 
-from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 
 MANIFEST = Path("tira.yml")
@@ -66,7 +64,7 @@ def submit(name: str | None, profile: Path | None, build_args: str | None) -> No
 
 def call_client(name: str | None, profile: Path | None, build_args: str | None, *, dry_run: bool) -> None:
     """Print the command line of tira-cli and run it; without a name, list the submissions."""
-    from pan_scdg.jobs.tira import choose_submission, make_call, put_profile, read_manifest
+    from pan_scdg.jobs.tira import choose_submission, list_images, make_call, put_profile, read_manifest, run_client
 
     submissions = read_manifest(MANIFEST)
     if name is None:
@@ -78,6 +76,9 @@ def call_client(name: str | None, profile: Path | None, build_args: str | None, 
     words = make_call(entry, repository, dry_run, build_args)
     with nullcontext() if profile is None else put_profile(profile, repository):
         say([shlex.join(words)])
-        code = subprocess.run(words, check=False).returncode
-    if code:
-        raise UserError(f"tira-cli ended with {code}", "see its message above")
+        former = list_images()
+        try:
+            run_client(words)
+        finally:
+            for image in sorted(list_images() - former):
+                say([f"note: the client left the image {image}; `docker rmi {image}` removes it"])

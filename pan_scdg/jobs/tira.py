@@ -2,8 +2,9 @@
 
 import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,10 @@ MAX_MANIFEST_BYTES = 1 << 14
 """The time to parse nested lists is quadratic in their depth."""
 COPIED, IN_IMAGE = Path("model_cache", "image"), "/app/model_cache"
 """The folder of the repository that a build copies into the image, and its path there; git ignores it."""
+NOT_REACHED = re.compile(
+    r"ConnectionError|ConnectTimeout|ReadTimeout|NewConnectionError|NameResolutionError|ProxyError"
+)
+"""Errors in a traceback of the client when it has no network."""
 IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
 Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -149,10 +154,43 @@ def make_call(entry: Submission, repository: Path, dry_run: bool, build_args: st
     return words + (["--mount-hf-model", *entry.models] if entry.models else [])
 
 
+def run_client(words: Sequence[str]) -> None:
+    """Run a ``tira-cli`` call and show what it prints, without a traceback if TIRA cannot be reached.
+
+    Raises:
+        UserError: the call failed.
+    """
+    traceback: list[str] = []
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, errors="replace") as client:
+        for line in client.stderr or ():
+            if traceback or line.startswith("Traceback "):
+                traceback.append(line)
+            else:
+                sys.stderr.write(line)
+    if not client.returncode:
+        sys.stderr.writelines(traceback)
+        return
+    if traceback and NOT_REACHED.search("".join(traceback)):
+        remedy = "connect this machine to the network, or try the image without TIRA: `tira-run` in docs/tira.md"
+        raise UserError("TIRA cannot be reached", remedy)
+    sys.stderr.writelines(traceback)
+    raise UserError(f"tira-cli ended with {client.returncode}", "see its message above")
+
+
+def list_images() -> set[str]:
+    """Return the names of all images of the container engine; none without one."""
+    engine = shutil.which("docker") or shutil.which("podman")
+    if engine is None:
+        return set()
+    words = [engine, "images", "--format", "{{.Repository}}:{{.Tag}}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return {name for name in done.stdout.split() if not name.startswith("<none>")}
+
+
 def _find_client() -> str:
     """Return the program ``tira-cli`` beside this Python or on the path."""
     installed = Path(sys.executable).parent / "tira-cli"
     client = str(installed) if installed.is_file() else shutil.which("tira-cli")
     if client is None:
-        raise UserError("the program tira-cli is not installed", "install the extra: pip install 'pan_scdg[tira]'")
+        raise UserError("the program tira-cli is not installed", "run `pip install tira`")
     return client

@@ -2,7 +2,7 @@
 
 A block of code is marked ``run``, or with what it ``needs`` that a test lacks. The gate runs the blocks of the README
 and all Python blocks, and parses the other commands; ``make test-long`` runs those of docs/ as well, and the commands
-of docs/tira.md with small random checkpoints. They run in a folder that looks like a clone with trimmed examples.
+for large models with small random checkpoints. They run in a folder that looks like a clone with trimmed examples.
 """
 
 import importlib
@@ -30,7 +30,8 @@ from pan_scdg.models.find import CATALOGUE
 from tests.docs.trimmed import write_trimmed_examples
 
 ROOT = Path(__file__).parents[2]
-README, TIRA = ROOT / "README.md", ROOT / "docs" / "tira.md"
+README = ROOT / "README.md"
+LARGE_MODELS = ("large-models.md", "image.md")
 PAGES = [README, ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS = [
     ROOT / name
@@ -191,6 +192,13 @@ def test_command_is_parsed_to_the_end(command: Command, monkeypatch: pytest.Monk
         module = importlib.import_module("studies.__main__" if words[2] == "studies" else words[2])
         (module.cli if words[2] == "studies" else module.main).main(words[3:], standalone_mode=False)
         assert called
+    elif words[0] == "tira-run":
+        run = pytest.importorskip("tira.tira_run", reason="the extra tira is not installed")
+        monkeypatch.setattr("sys.argv", words)
+        monkeypatch.setattr(run.LocalExecutionIntegration, "extract_entrypoint", lambda *_: "run")
+        monkeypatch.setattr(run, "extract_previous_stages_from_docker_image", lambda *_: None)
+        monkeypatch.setattr(run.LocalExecutionIntegration, "make_command_absolute", lambda *_: "run")
+        assert run.parse_args().fail_if_output_is_empty
     elif words[0] == "tira-cli":
         client = pytest.importorskip("tira.tira_cli", reason="the extra tira is not installed")
         monkeypatch.setattr("sys.argv", words)
@@ -199,7 +207,7 @@ def test_command_is_parsed_to_the_end(command: Command, monkeypatch: pytest.Monk
         cli.main(words[1:], standalone_mode=False)
         assert len(called) == 1
     else:
-        assert words[0] in ("docker", "cp", "sed", "pip")
+        assert words[0] in ("docker", "cp", "sed", "pip", "git", "cd", ".", "python3")
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.name)
@@ -323,7 +331,7 @@ def test_the_leaderboard_page_works_in_order(tmp_path: Path, monkeypatch: pytest
             file.write(f"empty.txt {document}.txt\n")
     shutil.copytree(tmp_path / "examples" / "pan26-retrieval", tmp_path / "data" / "pan26")
     monkeypatch.setenv("PAN_SCDG_DEADLINE", "24")
-    lines = [c.text for c in COMMANDS if c.page == TIRA and c.needs.startswith("data")]
+    lines = [c.text for n in LARGE_MODELS for c in COMMANDS if c.page.name == n and c.needs.startswith("data")]
     assert len(lines) == 11
     for line in lines:
         line = leave_container(line.replace(" --device cuda", ""), tmp_path)

@@ -127,6 +127,50 @@ def test_the_call_is_printed_and_its_failure_is_ours(
     assert invoked("submit", "pan25-offline") == 0
 
 
+@pytest.mark.parametrize(
+    ("error", "lines", "last"),
+    [
+        ("requests.exceptions.ConnectionError: host='www.tira.io'", 2, "error: TIRA cannot be reached. Connect this"),
+        ("ValueError: The git repository is not clean.", 4, "error: tira-cli ended with 1. See its message above."),
+    ],
+)
+def test_a_client_without_network_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    error: str,
+    lines: int,
+    last: str,
+) -> None:
+    client = tmp_path / "tira-cli"
+    traceback = f"Traceback (most recent call last):\n{error}"
+    client.write_text(f"#!{sys.executable}\nraise SystemExit({traceback!r})\n", encoding="utf-8")
+    client.chmod(0o755)
+    monkeypatch.setattr(tira_submission, "_find_client", lambda: str(client))
+    monkeypatch.chdir(ROOT)
+    assert invoked("dry-run", "pan25-offline") == 2
+    said = capfd.readouterr().err.splitlines()
+    assert (len(said), said[-1].startswith(last)) == (lines, True), said
+
+
+def test_an_image_that_the_client_leaves_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    images = tmp_path / "images"
+    images.write_text("old:latest\n<none>:<none>\n")
+    for name, text in (("docker", f"cat {images}"), ("tira-cli", f"echo pan_scdg-1f3ab:latest >> {images}")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(tira_submission, "_find_client", lambda: str(tmp_path / "tira-cli"))
+    monkeypatch.chdir(ROOT)
+    assert invoked("dry-run", "pan25-offline") == 0
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        said == "note: the client left the image pan_scdg-1f3ab:latest; `docker rmi pan_scdg-1f3ab:latest` removes it"
+    )
+
+
 def test_without_a_name_the_entries_are_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
