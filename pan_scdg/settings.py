@@ -30,7 +30,6 @@ def _check_aggregation(name: str) -> str:
 AggregationName = Annotated[str, AfterValidator(_check_aggregation)]
 """A name in `scdg.aggregation.AGGREGATIONS`. The paper's is "top"."""
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 TokenId = Annotated[int, Field(ge=0)]
 
 
@@ -53,8 +52,6 @@ class ModelSettings(Table):
 
     name: FileName
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
-    dtype_without_bf16: Literal["float16", "float32"] | None = None
-    """The dtype on a device without bfloat16 arithmetic (`models.devices.choose_dtype`); None: it is refused."""
     attention: Literal["sdpa", "varlen", "flash_attention_2", "eager"] = "sdpa"
     """``varlen`` is torch's own attention of packed sequences, on GPUs; the reference engine then takes ``sdpa``."""
     positions: Literal["as-published", "extended", "yarn"] = "as-published"
@@ -66,21 +63,11 @@ class ModelSettings(Table):
     """Largest number of tokens that the default engine computes together; last digits depend on it."""
     probes: dict[str, tuple[TokenId, ...]] = Field(default_factory=dict)
     """Texts and their ids without special tokens; a tokenizer that gives others is refused."""
-    fingerprint: dict[FileName, Sha256] = Field(default_factory=dict)
-    """SHA-256 of files of the checkpoint, by name; each must exist with this hash."""
 
     @model_validator(mode="after")
     def _extends_by_a_factor(self) -> "ModelSettings":
         if (self.positions != "as-published") != (self.position_factor is not None):
             raise ValueError('position_factor and positions = "extended" or "yarn" need each other')
-        return self
-
-    @model_validator(mode="after")
-    def _replaces_only_bf16(self) -> "ModelSettings":
-        if self.dtype_without_bf16 is not None and self.dtype != "bfloat16":
-            raise ValueError("dtype_without_bf16 needs a profile whose dtype is bfloat16")
-        if self.dtype_without_bf16 is not None and self.attention in ("flash_attention_2", "varlen"):
-            raise ValueError(f"{self.attention} needs a device with bfloat16: leave out dtype_without_bf16")
         return self
 
 
@@ -276,8 +263,6 @@ class ProfileTables(Table):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     description: str
-    needs_gpu: bool = False
-    """Its models are too large for a CPU: ``--device auto`` then asks for a GPU. No result depends on it."""
     raw_text: bool = True
     """Texts are scored as they are in the file, and special tokens that they spell are special tokens (paper). False:
     in the Unicode form NFC, and such a token is split like any other word."""

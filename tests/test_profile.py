@@ -97,7 +97,7 @@ def test_faults_name_the_field_and_the_file(tmp_path, text, told):
 
 def test_the_profile_of_a_result_is_that_of_the_run(tmp_path):
     profile = load_profile("offline")
-    job = {"profile": profile.model_dump(mode="json", exclude={"needs_gpu"}, exclude_none=True)}
+    job = {"profile": profile.model_dump(mode="json", exclude_none=True)}
     path = tmp_path / "job.json"
     path.write_text(json.dumps(job))
     assert load_profile(str(path)) == profile

@@ -11,6 +11,7 @@ from pan_scdg.lm.engine import EngineName
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
 from pan_scdg.models.devices import describe_hiding, resolve_device
+from pan_scdg.models.find import CATALOGUE
 from pan_scdg.profile import Profile
 from pan_scdg.resources import limit_threads
 
@@ -99,9 +100,10 @@ def choose_device(profile: Profile, device: str) -> str:
     if device == "auto" and not profile.list_models():
         return "cpu"
     chosen = resolve_device(device)
-    if device == "auto" and chosen == "cpu" and profile.needs_gpu:
+    large = [name for name in profile.list_models() if name in CATALOGUE]
+    if device == "auto" and chosen == "cpu" and large:
         raise UserError(
-            f"profile {profile.name} needs a GPU and none is visible{describe_hiding()}",
+            f"profile {profile.name} needs a GPU for {large[0]} and none is visible{describe_hiding()}",
             "run it on a machine with a GPU (in a container: docker run --gpus all), choose the profile offline, or "
             "use the device cpu",
         )
@@ -130,7 +132,7 @@ def describe_job(
     return {
         "task": task,
         "input": input_digest,
-        "profile": profile.model_dump(mode="json", exclude={"needs_gpu"}, exclude_none=True),
+        "profile": profile.model_dump(mode="json", exclude_none=True),
         "models": models,
         "device": options.device,
         "engine": options.engine,

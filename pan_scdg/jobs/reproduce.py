@@ -212,7 +212,7 @@ class Reproduction:
     def _list_conditions(self, rerun: RunOptions, models: Mapping[str, Any]) -> list[Condition]:
         job, result = self._job, self._options.result
         files = {name: hash_file(result / name) if is_file(result / name) else "none" for name in job["files"]}
-        described = self._profile.model_dump(mode="json", exclude={"needs_gpu"}, exclude_none=True)
+        described = self._profile.model_dump(mode="json", exclude_none=True)
         versions = {name: job["packages"].get(name, "none") for name in job["packages"]}
         return [
             Condition("input", {"": job["input"]}, {"": hash_input(rerun.input, self._task)}),

@@ -12,7 +12,7 @@ linear, whatever the texts hold.
 
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ from pan_scdg.settings import ProfileTables
 
 Positions = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint32]
+GRID = (8, 12, 16, 24, 32, 50)
+"""Values that ``calibrate`` chooses n from; the paper has none."""
 COMPARED_CHARACTERS = 4096
 """Characters of two texts that are compared at once."""
 
@@ -35,8 +37,6 @@ class CharNgramSettings(MethodSettings):
     parameters = ("n",)
     n: int = Field(default=50, ge=1)
     """Letters and digits of an n-gram. The official baseline has 50; the paper gives none."""
-    grid: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(8, 12, 16, 24, 32, 50), min_length=1)
-    """Values that ``calibrate`` chooses n from."""
 
     def compute_score(self, values: Values) -> float:
         """Return the covered share for n."""
@@ -44,7 +44,7 @@ class CharNgramSettings(MethodSettings):
 
     def vary(self) -> "dict[float, CharNgramSettings]":
         """Return the settings with each n of the grid."""
-        return {float(n): self.model_copy(update={"n": n}) for n in sorted({*self.grid})}
+        return {float(n): self.model_copy(update={"n": n}) for n in GRID}
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
         """Return the method."""
@@ -56,7 +56,7 @@ class CharNgramMethod(SimpleMethod):
 
     def __init__(self, settings: CharNgramSettings, options: MethodOptions) -> None:
         self._n = settings.n
-        self._numbers = sorted({settings.n, *settings.grid}) if options.all_settings else [settings.n]
+        self._numbers = sorted({settings.n, *GRID}) if options.all_settings else [settings.n]
 
     def score(self, pairs: Sequence[TextPair]) -> list[Score]:
         """Return ``n_8``, ``n_12``, ... of each pair, from 0 to 1."""

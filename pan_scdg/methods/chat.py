@@ -1,4 +1,4 @@
-"""Answer chats at temperature zero: a model at an OpenAI-compatible endpoint, or a checkpoint of this machine.
+"""Answer chats at temperature zero by a model at an OpenAI-compatible endpoint.
 
 The environment names the endpoint (vLLM, llama.cpp, Ollama, TGI), by the three variables that TIRA passes on:
 ``OPENAI_BASE_URL`` (required), ``OPENAI_API_KEY`` (local servers rarely need one) and ``OPENAI_MODEL``, which overrides
@@ -10,13 +10,12 @@ import re
 from collections.abc import Callable, Sequence
 from multiprocessing.pool import ThreadPool
 from threading import Event
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
 
 from pan_scdg.errors import Interrupted, UserError, escape_controls, need_packages
-from pan_scdg.models.load import LanguageModel
 
 Messages = list[dict[str, str]]
 """A chat: ``role`` and ``content`` of each message, in order."""
@@ -197,83 +196,3 @@ def _find_cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     return escape_controls(str(error))[:QUOTED_CHARACTERS] or type(error).__name__
-
-
-class LocalInstruct:
-    """An instruction-tuned checkpoint that answers one chat at a time, by greedy decoding.
-
-    Args:
-        loaded: a causal language model of transformers with its tokenizer.
-
-    Raises:
-        UserError: the tokenizer has no chat template, so that it is not an instruction-tuned checkpoint.
-    """
-
-    def __init__(self, loaded: LanguageModel) -> None:
-        self.name, self._positions, self._model = loaded.name, loaded.positions, loaded.model
-        self._tokenizer = tokenizer = cast(Any, loaded.tokenizer)
-        if not getattr(tokenizer, "chat_template", None):
-            raise UserError(
-                f"{self.name} has no chat template",
-                "give the folder of an instruction-tuned checkpoint with its template",
-            )
-        self._control_tokens = sorted(str(t) for t in tokenizer.added_tokens_decoder.values() if t.special)
-        ends = self._model.generation_config.eos_token_id
-        self._model.generation_config = _build_greedy_config(ends, tokenizer.eos_token_id)
-
-    def complete(self, messages: Messages) -> str:
-        """Return the most probable answer, token by token, of at most ``NEW_TOKENS`` tokens.
-
-        A control token of the chat in a document is split by a space after its first character, so that
-        it stays a part of the document.
-
-        Raises:
-            UserError: the chat is longer than the model reads, or its template refuses it.
-        """
-        import torch
-
-        ids = self._encode([{**message, "content": self._disarm(message["content"])} for message in messages])
-        inputs = torch.tensor([ids], device=self._model.device)
-        with torch.inference_mode():
-            output = self._model.generate(input_ids=inputs, attention_mask=torch.ones_like(inputs))
-        return str(self._tokenizer.decode(output[0, len(ids) :], skip_special_tokens=True))
-
-    def _encode(self, messages: Messages) -> list[int]:
-        from jinja2 import TemplateError
-
-        try:
-            encoded = self._tokenizer.apply_chat_template(
-                messages,
-                add_generation_prompt=True,
-                return_dict=True,
-                tokenizer_kwargs={"split_special_tokens": False},
-            )
-        except TemplateError as e:
-            raise UserError(f"the chat template of {self.name} refuses the prompt: {e}", "choose another model") from e
-        ids = list(encoded["input_ids"])
-        if self._positions is not None and len(ids) + NEW_TOKENS > self._positions:
-            raise UserError(
-                f"a prompt of {len(ids)} tokens and an answer of {NEW_TOKENS} exceed the "
-                f"{self._positions} tokens that {self.name} reads",
-                "lower characters in the profile",
-            )
-        return ids
-
-    def _disarm(self, content: str) -> str:
-        for token in self._control_tokens:
-            content = content.replace(token, f"{token[0]} {token[1:]}")
-        return content
-
-
-def _build_greedy_config(model_ends: Any, tokenizer_end: int | None) -> Any:
-    """Return greedy decoding without the checkpoint's own sampling and penalties; only its end tokens are kept."""
-    import transformers
-
-    ends = tokenizer_end if model_ends is None else model_ends
-    config: Any = transformers.GenerationConfig
-    return config(
-        do_sample=False,
-        max_new_tokens=NEW_TOKENS,
-        eos_token_id=ends,
-        pad_token_id=ends[0] if isinstance(ends, list) else ends,
-    )

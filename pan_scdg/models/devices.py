@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pan_scdg.errors import InputError, UserError, get_first_line
+from pan_scdg.logs import say
 from pan_scdg.resources import count_threads, find_processor
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ HIDING = ("", "-1", "NoDevFiles")
 TRIED_POSITIONS = 64
 """Positions of the attention that is tried: on a processor with AMX, torch's fails in bfloat16 from this number on if
 ``ATEN_CPU_CAPABILITY`` hides its AVX-512."""
+NEEDS_BF16 = ("flash_attention_2", "varlen")
+"""Kinds of attention that compute in bfloat16 only."""
 FLASH_CAPABILITY = (8, 0)
 """The compute capability (Ampere) that FlashAttention-2 needs."""
 MEMORY_ERRORS = re.compile(
@@ -105,16 +108,18 @@ def list_gpus() -> list[str]:
 def choose_dtype(settings: "ModelSettings", device: str) -> "ModelSettings":
     """Return ``settings`` with the dtype in which ``device`` really computes.
 
-    The dtype changes only for a profile with ``dtype_without_bf16``, and only on a device without bfloat16. Whatever is
-    loaded, stored and reported must use the returned settings.
+    A GPU without bfloat16 (Turing and older) computes in float16, unless the attention needs bfloat16; a score that is
+    not finite is an error. Whatever is loaded, stored and reported must use the returned settings.
 
     Raises:
         UserError: the device does not exist, or torch has no code for it.
     """
     check_device_exists(device)
-    if settings.dtype_without_bf16 is None or can_compute("bfloat16", device):
+    is_possible = device != "cpu" and settings.attention not in NEEDS_BF16
+    if settings.dtype != "bfloat16" or not is_possible or can_compute("bfloat16", device):
         return settings
-    return settings.model_copy(update={"dtype": settings.dtype_without_bf16, "dtype_without_bf16": None})
+    say(["note: this GPU has no bfloat16: computing in float16"])
+    return settings.model_copy(update={"dtype": "float16"})
 
 
 def choose_encoder_dtype(device: str) -> "EncoderDtype":
@@ -150,7 +155,7 @@ def check_device(settings: "ModelSettings", device: str) -> None:
         elif settings.dtype == "bfloat16":
             remedy = 'set dtype = "float16" or "float32" in the profile, or use a GPU of the Ampere generation or newer'
         raise UserError(f"{describe_device(device)} cannot compute in {settings.dtype}", remedy)
-    if settings.attention in ("flash_attention_2", "varlen"):
+    if settings.attention in NEEDS_BF16:
         _check_flash(settings, device)
 
 

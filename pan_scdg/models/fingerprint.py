@@ -1,15 +1,11 @@
-"""Compute SHA-256 fingerprints of model folders, and compare files with the hashes that a profile records."""
+"""Compute SHA-256 fingerprints of model folders."""
 
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pan_scdg.digests import hash_file, hash_text
-from pan_scdg.errors import UserError, UserErrors
-
-if TYPE_CHECKING:
-    from pan_scdg.settings import ModelSettings
+from pan_scdg.errors import UserError
 
 METADATA = (
     "config.json",
@@ -55,21 +51,6 @@ def fingerprint_folder(folder: Path) -> str:
             while block := file.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def check_recorded(folder: Path, settings: "ModelSettings") -> None:
-    """Raise UserErrors, one for each file, unless files have the SHA-256 that the profile records."""
-    faults = []
-    for name, expected in settings.fingerprint.items():
-        path = folder / name
-        if not path.is_file():
-            what = "the file is missing, but the profile records it"
-            faults.append(UserError(what, "complete the checkpoint", path))
-        elif (digest := hash_file(path)) != expected:
-            what = f"SHA-256 is {digest}, but the profile records {expected}"
-            faults.append(UserError(what, "use the checkpoint that the profile was made for", path))
-    if faults:
-        raise UserErrors(faults)
 
 
 def _list_present(folder: Path, names: Iterable[str]) -> list[str]:

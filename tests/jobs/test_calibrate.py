@@ -14,6 +14,7 @@ import pytest
 
 from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.jobs.calibrate import Calibrated, warn_about_separation
+from pan_scdg.methods import char_ngrams
 from pan_scdg.methods.char_ngrams import compute_covered_share
 from pan_scdg.methods.containment import measure_overlap
 from pan_scdg.methods.gains import GainSettings
@@ -233,9 +234,7 @@ def test_n_of_character_n_grams_and_weights_are_chosen_in_one_command(
     where = ("--input", pairs_input, "--device", "cpu")
     assert cli("calibrate", *where, "--profile", "pan25-char-ngrams", "--write", tmp_path / "n.toml").code == 0
     chosen: Any = load_profile(str(tmp_path / "n.toml"))
-    scores_by = {
-        n: {p: compute_covered_share(texts[p[0]], texts[p[1]], n) for p in pairs} for n in chosen.char_ngrams.grid
-    }
+    scores_by = {n: {p: compute_covered_share(texts[p[0]], texts[p[1]], n) for p in pairs} for n in char_ngrams.GRID}
     f1, _, n, threshold = choose_by_brute_force(scores_by)  # type: ignore[arg-type]
     assert (chosen.char_ngrams.n, chosen.decide.threshold) == (n, pytest.approx(float(threshold)))
     assert chosen.decide.calibration.f1 == pytest.approx(float(f1), abs=1e-6)
@@ -253,17 +252,25 @@ def test_n_of_character_n_grams_and_weights_are_chosen_in_one_command(
     ("profile", "old", "new", "message"),
     [
         ("pan25-gram-logistic", "n = 4", "n = 5", "another [gram_logistic]"),
-        ("pan25-char-ngrams", "grid = [8, ", "grid = [9, ", "the scores lack n_9"),
+        ("pan25-char-ngrams", "n = 50", "n = 9", "the scores lack n_9"),
     ],
 )
 def test_scores_of_another_n_are_refused(
-    cli: Run, pairs_input: Path, tmp_path: Path, profile: str, old: str, new: str, message: str
+    cli: Run,
+    pairs_input: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    profile: str,
+    old: str,
+    new: str,
+    message: str,
 ) -> None:
     text = find_profile(profile).read_text(encoding="utf-8")
     assert old in text
     (tmp_path / "other.toml").write_text(text.replace(old, new), encoding="utf-8")
     scored = ("--input", pairs_input, "--profile", profile, "--scores-only", "--device", "cpu")
     assert cli("run", *scored, "--output", tmp_path / "scores").code == 0
+    monkeypatch.setattr(char_ngrams, "GRID", (9,))
     where = ("--input", pairs_input, "--profile", tmp_path / "other.toml", "--scores", tmp_path / "scores")
     done = cli("calibrate", *where, "--write", tmp_path / "mine.toml")
     assert (done.code, done.err.count("\n")) == (2, 1)

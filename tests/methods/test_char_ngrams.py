@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.methods import MethodOptions
+from pan_scdg.methods import MethodOptions, char_ngrams
 from pan_scdg.methods.char_ngrams import (
     CharNgramMethod,
     CharNgramSettings,
@@ -99,8 +99,9 @@ def test_texts_of_one_letter_are_no_trap() -> None:
     assert sum(p.this_length for p in periodic) >= 100_000
 
 
-def test_all_settings_are_the_grid_and_the_own_n() -> None:
-    settings, pair = CharNgramSettings(n=4, grid=(3, 8)), make_pair("abcdefgh", "xxabcdxx")
+def test_all_settings_are_the_grid_and_the_own_n(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(char_ngrams, "GRID", (3, 8))
+    settings, pair = CharNgramSettings(n=4), make_pair("abcdefgh", "xxabcdxx")
     own, every = (CharNgramMethod(settings, MethodOptions(all_settings=every)) for every in (False, True))
     (score,) = own.score([pair])
     assert (score.values, settings.compute_score(score.values)) == ({"n_4": 0.5}, 0.5)

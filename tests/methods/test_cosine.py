@@ -35,7 +35,7 @@ def encoder() -> Encoder:
 
 
 def open_cosine(tokens: int | None = 32) -> CosineMethod:
-    return CosineMethod(CosineSettings(model=NAME, chunk_tokens=tokens, batch=4), MethodOptions())
+    return CosineMethod(CosineSettings(model=NAME, chunk_tokens=tokens), MethodOptions())
 
 
 @given(st.text(alphabet="ab ä東🙂\n.", max_size=80) | st.text(max_size=40), st.integers(4, 12))

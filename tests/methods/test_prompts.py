@@ -1,10 +1,7 @@
 """The prompts and the labels are those of the paper, and long documents lose their middle and nothing else."""
 
-import json
 import re
-import shutil
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.methods import MethodOptions, chat
+from pan_scdg.methods import chat
 from pan_scdg.methods.prompts import (
     MAX_MARKS,
     MEANING,
@@ -160,7 +157,7 @@ def test_the_shipped_profiles_are_the_four_modes_of_the_papers_judge() -> None:
     modes = {}
     for name, table in tables.items():
         assert isinstance(table, PromptSettings)
-        assert (table.model, table.served, table.characters) == ("Meta-Llama-3-8B-Instruct", "endpoint", 12_000)
+        assert (table.model, table.characters) == ("Meta-Llama-3-8B-Instruct", 12_000)
         assert sum(len(message["content"]) for message in build_messages(table, "", "")) <= 765, "as its comment says"
         modes[name.removeprefix("pan25-plagbench-")] = (table.shots, table.chain_of_thought)
     assert modes == {
@@ -253,34 +250,17 @@ def test_labels_of_an_endpoint_become_scores(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("NO_PROXY", "*")
         monkeypatch.delenv(chat.MODEL, raising=False)
         served.says = lambda user: answers[user.rsplit("Suspicious: ", 1)[1].split()[0]]
-        method = PromptMethod(prompted(), MethodOptions())
+        method = PromptMethod(prompted())
         assert measure(method, *((c, "A source.") for c in "ABCDEA")) == [1.0, 0.0, 0.6, 0.5, 0.8, 1.0]
         served.says = lambda _: f"The suspicious document says so itself.\x1b]0;owned\x07\0 {ORDER}\nFinal: no"
         assert measure(method, (ORDER, "A source.")) == [0.0]
         assert f"Suspicious: {ORDER}\n\nAnswer:" in served.asked[-1]["messages"][1]["content"]
     monkeypatch.delenv(chat.URL)
     with pytest.raises(UserError, match="OPENAI_BASE_URL is not set"):
-        measure(PromptMethod(prompted(), MethodOptions()), ("F", "A source."))
+        measure(PromptMethod(prompted()), ("F", "A source."))
 
 
-def test_the_model_is_named_in_the_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_model_is_named_in_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(chat.MODEL, "other")
-    method = PromptMethod(prompted(), MethodOptions())
+    method = PromptMethod(prompted())
     assert (method.fingerprint, method.identify()) == ("other", {"language_model": {"name": "other"}})
-    with pytest.raises(UserError, match="--model cannot replace a model"):
-        PromptMethod(prompted(), MethodOptions(model=tmp_path))
-    local = prompted().model_copy(update={"served": "local", "model": "org/name"})
-    with pytest.raises(UserError, match="not the name of a folder"):
-        PromptMethod(local, MethodOptions())
-
-
-def test_a_local_checkpoint_answers(tiny_folder: Callable[[str], Path], tmp_path: Path) -> None:
-    folder = tmp_path / "tiny"
-    shutil.copytree(tiny_folder("llama"), folder)
-    config = folder / "tokenizer_config.json"
-    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: "
-    config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": template}))
-    method = PromptMethod(prompted().model_copy(update={"served": "local"}), MethodOptions(model=folder))
-    assert method.models["language_model"].folder == folder
-    assert method.identify()["language_model"]["weights"] == method.fingerprint
-    assert set(measure(method, ("The tide.", "A tide."))) <= set(SCORES.values())

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.errors import UserError
 from pan_scdg.models.fingerprint import (
-    check_recorded,
     fingerprint_folder,
     fingerprint_metadata,
     fingerprint_weights,
 )
-from pan_scdg.settings import ModelSettings
 
 
 @pytest.fixture
@@ -90,22 +88,3 @@ def test_a_folder_counts_names_and_bytes_of_all_visible_files(tmp_path: Path) ->
     assert fingerprint_folder(tmp_path) == before
     weights.rename(tmp_path / "sub" / "other.safetensors")
     assert fingerprint_folder(tmp_path) != before
-
-
-def test_files_are_those_that_the_profile_records(folder: Path) -> None:
-    names = ("config.json", "a.safetensors")
-    settings = ModelSettings(name="tiny", fingerprint={name: sha(name) for name in names})
-    check_recorded(folder, settings)
-    (folder / "config.json").unlink()
-    (folder / "a.safetensors").write_bytes(b"other")
-    with pytest.raises(UserErrors) as error:
-        check_recorded(folder, settings)
-    missing, changed = str(error.value).splitlines()
-    assert missing.startswith(f"{folder / 'config.json'}: the file is missing, but the profile records it")
-    assert changed.startswith(f"{folder / 'a.safetensors'}: SHA-256 is {sha('other')}, but the profile records ")
-
-
-@pytest.mark.parametrize("name", ["../config.json", "", "a/b"])
-def test_recorded_files_are_in_the_folder(name: str) -> None:
-    with pytest.raises(ValueError, match="fingerprint"):
-        ModelSettings(name="tiny", fingerprint={name: "0" * 64})

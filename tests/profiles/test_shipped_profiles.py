@@ -78,7 +78,7 @@ def test_smaller_members_stay_inside_what_qwen3_was_trained_on(name: str) -> Non
     lengths = [profile.gains and profile.gains.limit, profile.retrieval and profile.retrieval.context]
     assert [n for n in lengths if n] == [32_768]
     model = profile.need_model()
-    assert (model.dtype, model.dtype_without_bf16, model.attention) == ("bfloat16", "float16", "sdpa")
+    assert (model.dtype, model.attention) == ("bfloat16", "sdpa"), "float16 on a GPU without bfloat16"
 
 
 @pytest.mark.parametrize("name", ["pan25-qwen3-8b", "pan25-llama-3.1-8b", "pan25-ministral-3-8b"])
@@ -90,13 +90,6 @@ def test_positions_reach_the_limit_of_the_papers_models(name: str, tmp_path: Pat
     assert positions is not None
     assert profile.gains is not None
     assert MAX_TOKENS < profile.gains.limit <= positions
-
-
-@pytest.mark.parametrize("name", list_profiles())
-def test_no_fingerprint_is_made_up(name: str) -> None:
-    """No checkpoint of the paper was at hand, and the paper publishes no hashes."""
-    profile = load_profile(name)
-    assert profile.model is None or profile.model.name == "scdg-mini" or not profile.model.fingerprint
 
 
 def test_the_profile_for_24_hours_scores_fewer_candidates_and_is_otherwise_the_leaderboards() -> None:

@@ -93,7 +93,6 @@ def _add_modules(folder: Path, pooling: str) -> None:
 def write_profile(name: str, path: Path, **tables: Config) -> Path:
     """Write a bundled profile for any CPU: other arithmetic, no probes, and other settings in tables that it has."""
     document: Any = tomlkit.parse(find_profile(name).read_text(encoding="utf-8"))
-    document["needs_gpu"] = False
     if "model" in document:
         document["model"].update({"attention": "sdpa", "dtype": "float32"})  # bfloat16 is slow on most
         document["model"].pop("probes", None)  # ids of the true vocabulary

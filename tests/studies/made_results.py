@@ -72,7 +72,7 @@ def write_result(
 
 
 def write_job(folder: Path, task: str, profile: str, models: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
-    described = load_profile(profile).model_dump(mode="json", exclude={"needs_gpu"}, exclude_none=True)
+    described = load_profile(profile).model_dump(mode="json", exclude_none=True)
     for table, fields in tables.items():
         described[table] = {**described[table], **fields}
     folder.mkdir(parents=True)
