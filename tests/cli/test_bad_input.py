@@ -7,7 +7,6 @@ import bz2
 import gzip
 import io
 import json
-import lzma
 import re
 import zipfile
 from collections.abc import Callable, Mapping
@@ -95,11 +94,6 @@ def archive_of(*names: str) -> bytes:
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"
 DOCX = r"/susp/s2.txt: this is a Word document \(DOCX\), not a text file. Export it as plain text in UTF-8"
 ODT = r"/susp/s2.txt: this is an OpenDocument text \(ODT\), not a text file. Export it"
-DOCTYPE = (
-    '<?xml version="1.0"?>\n<!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/hostname">]>\n<document reference="&a;"/>\n'
-)
-
-
 OPTIONS = "--output {output}/out --profile {profile} --device cpu --no-gains"
 
 CHECK = f"check {{input}}/susp {{input}}/src {OPTIONS}"
@@ -127,7 +121,6 @@ def _table(text: str | bytes, says: str, **files: str | bytes) -> Bad:
 DECISIONS = [
     {"suspicious": f"s{i}", "source": f"r{i}", "decision": i < 3, "score": 1.5 - i, "threshold": 0.5} for i in (1, 2, 3)
 ]
-HUGE = "9" * 400
 
 
 def _decided(second: object) -> Files:
@@ -148,7 +141,6 @@ def _detected(attributes: str, says: str) -> Bad:
 
 
 QRELS = "".join(f"q{i} 0 d/{i} 1\n" for i in (1, 2, 3))
-RUN = "".join(f"q{i} Q0 d/{i} 1 1000 x\n" for i in (1, 2, 3))
 
 
 def _ranked(second: str, says: str) -> Bad:
@@ -190,18 +182,6 @@ def _first_stage(second: str, says: str) -> Bad:
 
 PAGE = b"\n<!DOCTYPE HTML>\n<html><title>Sign in</title>" + b"<p>Name and password</p>" * 9
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2\nsize 12345\n"
-_PACK = "Unpack it, or pack it with gzip instead"
-FOREIGN = {
-    "a zstd file": (b"\x28\xb5\x2f\xfd\x04\x00\x59\x00\x00{}\n", _PACK),
-    "a bzip2 file": (bz2.compress(RETRIEVAL["corpus.jsonl"].encode()), _PACK),
-    "an xz file": (lzma.compress(RETRIEVAL["corpus.jsonl"].encode()), _PACK),
-    "a ZIP archive": (archive_of("corpus.jsonl"), _PACK),
-    "a gzip file": (gzip.compress(gzip.compress(RETRIEVAL["corpus.jsonl"].encode())), _PACK),
-    "a PDF": (PDF, "Put the right file there"),
-    "a web page": (PAGE, "Fetch the file again, signed in"),
-    "a pointer of Git LFS, not the file itself": (POINTER, "Run `git lfs pull` in its repository, or fetch"),
-}
-
 BAD = {
     # folders and pairs
     "a folder of essays": Bad(
@@ -227,12 +207,10 @@ BAD = {
         r"/pairs:2: no file for the id 's9.txt'. .*\n.*/pairs:3: no file for the id 'r9.txt'. ",
         lines=2,
     ),
-    "an id with white space": Bad(PAIRS | {"pairs": "s1.txt r1.txt\ns 2.txt r2.txt\n"}, "/pairs:2: expected two col"),
     "a control character": Bad(
         PAIRS | {"pairs": f"s1.txt r1.txt\ns{ESCAPE}.txt r2.txt\n"},
         r"/pairs:2: a control character in the id 's\\x1b\]0;owned\\x07.txt'. Correct",
     ),
-    "no pairs": Bad(PAIRS | {"pairs": "\n"}, "/pairs: contains no pairs. "),
     "a way out": Bad(PAIRS | {"pairs": "s1.txt ../../secret.txt\n"}, "/pairs:1: the id .* leads outside the directory"),
     "pairs not UTF-8": Bad(PAIRS | {"pairs": b"s1.txt r1.txt\ns\xff2.txt r2.txt\n"}, "/pairs:2: not UTF-8: byte 15 is"),
     "a text not UTF-8": Bad(
@@ -248,13 +226,6 @@ BAD = {
         more=("--over-long", "error"),
         lines=2,
     ),
-    "one result for two pairs": Bad(
-        PAIRS | {"pairs": "susp/s1.txt r1.txt\ns1.txt r1.txt\n"}, "/pairs:2: the result 's1-r1.xml' would overwrite"
-    ),
-    "a hidden result": Bad(
-        PAIRS | {"pairs": "s1.txt r1.txt\n.s2.txt r2.txt\n", "susp/.s2.txt": TEXT},
-        "/pairs:2: the result '.s2-r2.xml' would be a hidden file, which evaluators skip. Rename",
-    ),
     "a PDF": Bad(PAIRS | {"susp/s2.txt": PDF}, "/susp/s2.txt: this is a PDF, not a text file. Export it as plain text"),
     "a Word document": Bad(PAIRS | {"susp/s2.txt": archive_of("[Content_Types].xml", "word/document.xml")}, DOCX),
     "a pointer of Git LFS": Bad(PAIRS | {"src/r3.txt": POINTER}, "/src/r3.txt: this is a pointer of Git LFS.* Run"),
@@ -269,41 +240,11 @@ BAD = {
         PAIRS | {"susp/s2.txt": f"{TEXT}Das Mädchen".encode("latin-1")},
         "/susp/s2.txt:2: not UTF-8: byte .*, it seems to be Latin-1 or Windows-1252. Convert",
     ),
-    "a damaged map of names": Bad(PAIRS | {"names.csv": "id,name\na,b,c\n"}, "/names.csv:2: not a map 'id,name'. "),
     # corpora and queries
     "a corpus that is no JSON": Bad(corpus(DOCUMENTS[0], "{oops"), "/corpus.jsonl:2: not JSON: .*. Correct the line"),
-    "not a number": Bad(corpus('{"doc_id": NaN}'), "/corpus.jsonl:1: not readable as JSON: NaN"),
-    "no text": Bad(corpus({"doc_id": "d"}), "/corpus.jsonl:1: no text: expected text or default_text. "),
-    "one id, two texts": Bad(
-        corpus(*DOCUMENTS, DOCUMENTS[1] | {"default_text": "other"}),
-        "/corpus.jsonl:5: the document 'd/2' has a different text in line 2. Keep one",
-    ),
-    "one query twice": Bad(queries(QUERIES[0], QUERIES[0]), "/queries.jsonl:2: the query 'q1' occurs twice. "),
-    "a query id that begins as a comment": Bad(
-        queries(QUERIES[0], QUERIES[1] | {"qid": "#1"}),
-        "/queries.jsonl:2: the query id '#1' begins with .* Rename",
-    ),
-    "a query id that begins with a byte-order mark": Bad(
-        queries(QUERIES[0] | {"qid": "\ufeffq"}), r"/queries.jsonl:1: the query id '\\ufeffq' begins with .* Rename"
-    ),
-    **{
-        f"a corpus that is {kind}": Bad(
-            RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": content},
-            f"/corpus.jsonl.gz: this is {kind}. {remedy}",
-        )
-        for kind, (content, remedy) in FOREIGN.items()
-    },
-    "a document id with control characters": Bad(
-        corpus(DOCUMENTS[0] | {"doc_id": ESCAPE}), r"/corpus.jsonl:1: a control character in the id '\\x1b"
-    ),
-    "an empty corpus": Bad(corpus(), "/corpus.jsonl: the corpus is empty. "),
-    "a cut gzip": Bad(
-        RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(lines(*DOCUMENTS).encode())[:-12]},
-        r"/corpus.jsonl.gz:\d: the gzip file is cut off. ",
-    ),
-    "a bomb in one line": Bad(
-        RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(b"[" + b" " * (65 << 20))},
-        r"/corpus.jsonl.gz:1: line longer than \d+ bytes. ",
+    "a corpus that is packed otherwise": Bad(
+        RETRIEVAL | {"corpus.jsonl": None, "corpus.jsonl.gz": bz2.compress(RETRIEVAL["corpus.jsonl"].encode())},
+        "/corpus.jsonl.gz: this is a bzip2 file. Unpack it, or pack it with gzip instead",
     ),
     # truth
     "no truth": Bad(PAIRS, ": no truth was found in the input folder. Give", "evaluate"),
@@ -311,62 +252,26 @@ BAD = {
     "truth of a pair missing": Bad(
         PAIRS | TRUTH | {"truth/s2-r2.xml": None}, "/truth: the truth file 's2-r2.xml' does not exist. ", "evaluate"
     ),
-    "malformed XML": Bad(
-        truth('<document reference="s2.txt">\n<feature\n'), "/truth/s2-r2.xml:3: not well-", "evaluate"
-    ),
     "truth that is a web page": Bad(truth(PAGE.decode()), "/truth/s2-r2.xml: this is a web page. Fetch", "evaluate"),
-    "a DOCTYPE": Bad(truth(DOCTYPE), "/truth/s2-r2.xml:2: contains a DOCTYPE, which is refused. Remove", "evaluate"),
-    "an offset that is none": Bad(
-        truth(TRUTH["truth/s1-r1.xml"].replace("1.txt", "2.txt").replace('"9"', '"1e9"', 1)),
-        "/truth/s2-r2.xml:2: this_length='1e9' is not a whole number",
-        "evaluate",
-    ),
     "qrels of three columns": Bad(
         RETRIEVAL | {"qrels.txt": "q1 0 d/1 1\nq1 0 d/2\n"}, "/qrels.txt:2: expected 4 columns, found 3. ", "evaluate"
     ),
     "no qrels": Bad(RETRIEVAL, "/qrels.txt: the qrels are missing. Give the file with --truth", "evaluate"),
     # results that others wrote
     "decisions that are no JSON": _of_pairs("{oops", "/decisions.jsonl:2: not JSON: .*. Correct the line"),
-    "decisions that are no objects": _of_pairs("[1]", "/decisions.jsonl:2: expected a JSON object, found list. "),
-    "a score that is not a number": _of_pairs(
-        {"score": float("nan")}, "/decisions.jsonl:2: not readable as JSON: NaN is not a"
-    ),
-    "a score in words": _of_pairs({"score": "high"}, "/decisions.jsonl:2: 'score' is not a valid number. "),
-    "a pair decided twice": _of_pairs(DECISIONS[0], "/decisions.jsonl:2: repeats the pair s1 and r1. Keep one"),
     "no decisions": Bad(PAIRS | TRUTH, "^{output}: decisions.jsonl does not exist. Finish `run`", "evaluate"),
     "a detection at no number": _detected(
         'this_offset="1e999" this_length="9" source_offset="0" source_length="9"',
         "this_offset='1e999' is not a whole number",
     ),
-    "a detection before the text": _detected(
-        'this_offset="-5" this_length="9" source_offset="0" source_length="9"', "this_offset='-5' is not a whole number"
-    ),
-    "a run scored by no number": _ranked("q2 Q0 d/2 1 nan x\n", ":2: the score 'nan' is not finite. Correct the line"),
-    "a document ranked twice": _ranked("q1 Q0 d/1 2 999 x\n", ":2: 'd/1' occurs twice for query 'q1'. Keep one line"),
     "a line of a run or a comment": _ranked("#2 Q0 d/2 1 9 x\n", ":2: begins with #: some evaluators .*. Rename"),
-    "an id with a space in a run": _ranked("q2 Q0 d 2 1 9.5 x\n", ":2: expected 6 columns, found 7. Write .* without"),
-    "a score with an underscore": _ranked("q2 Q0 d/2 1 1_0 x\n", ":2: rank '1' or score '1_0' is not a number. "),
-    "an empty run": Bad(
-        RETRIEVAL | {"qrels.txt": QRELS}, "^{output}/run.txt: the run is empty. ", "evaluate", output={"run.txt": ""}
-    ),
-    "a run that is cut": Bad(
-        RETRIEVAL | {"qrels.txt": QRELS},
-        r"^{output}/run.txt.gz:\d: the gzip file is cut off. ",
-        "evaluate",
-        output={"run.txt.gz": gzip.compress(RUN.encode())[:-9]},
-    ),
-    "a grade beyond all numbers": _judged("q2 0 d/2 1e999", ":2: the grade '1e999' is not a whole number. Correct"),
-    "a grade in foreign digits": _judged("q2 0 d/2 \u0661", ":2: the grade '\u0661' is not a whole number. Correct"),
     "a judgement or a comment": _judged("#2 0 d/2 1", ":2: begins with #: some evaluators skip .*. Rename the query"),
-    "a document judged twice": _judged("q1 0 d/1 0", ":2: 'd/1' is judged twice for query 'q1'. Keep one line"),
     # score and prepare
     "a file to score that is none": _score(TEXT, None, "/b.txt: the file does not exist. Give two text files"),
     "a PDF to score": _score(PDF, TEXT, "/a.txt: this is a PDF, not a text file. Export it as plain text in UTF-8"),
     "an empty file to score": _score(" \n", TEXT, "/a.txt: the suspicious document is empty. "),
     "standard input twice": Bad({}, "^only one file can be standard input. See", "score - - --model {model}"),
     "no table": Bad({}, "/table.csv: the file does not exist. ", PREPARE),
-    "an empty table": _table("", "/table.csv: contains no pairs. Add lines"),
-    "a table not UTF-8": _table("a.txt,b.txt\nKäse.txt,b.txt\n".encode("latin-1"), "/table.csv:2: not UTF-8: byte 13 "),
     "a table that names no file": _table(
         "a.txt,c.txt\n", "/table.csv:1: the file 'c.txt' does not exist. Correct the path"
     ),

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.errors import UserError
 from pan_scdg.pan.detections import format_decision, format_detection, read_decisions
 from pan_scdg.pan.text_alignment import name_detection
 from pan_scdg.records import DocumentPair, Passage, TextFile
@@ -117,24 +116,3 @@ def test_decisions_are_read_back(write: Write) -> None:
     ]
     directory = write({"decisions.jsonl": "".join(map(format_decision, records))})
     assert read_decisions(directory / "decisions.jsonl") == records
-
-
-@pytest.mark.parametrize(
-    ("second", "what"),
-    [
-        ("{", "not JSON"),
-        ('{"suspicious": "s"}', "must be strings"),
-        ('{"suspicious": "s", "source": 1}', "must be strings"),
-        ('{"suspicious": "s", "source": "b"}', "'decision' must be"),
-        ('{"suspicious": "s", "source": "b", "decision": false, "score": 1e999}', "1e999 is too large for a number"),
-        (
-            '{"suspicious": "s", "source": "b", "decision": false, "threshold": "0.5"}',
-            "'threshold' is not a valid number",
-        ),
-        ('{"suspicious": "s", "source": "a", "decision": false}', "repeats the pair s and a"),
-    ],
-)
-def test_faulty_decisions_name_the_line(write: Write, second: str, what: str) -> None:
-    directory = write({"d.jsonl": '{"suspicious": "s", "source": "a", "decision": true}\n' + second})
-    with pytest.raises(UserError, match=rf"d\.jsonl:2: .*{what}"):
-        read_decisions(directory / "d.jsonl")

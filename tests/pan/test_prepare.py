@@ -130,41 +130,5 @@ def test_faulty_third_columns(write: Write, rows: str, what: str) -> None:
     assert not (directory.parent / "out").exists()
 
 
-def test_every_faulty_line_is_reported_and_nothing_written(write: Write) -> None:
-    directory = write(
-        {**FILES, "bad.txt": b"\xff", "pairs.csv": HEADER + "a,b,c\nessay one.txt,none.txt\nbad.txt,\n\n"}
-    )
-    with pytest.raises(UserErrors) as error:
-        prepare_pairs(directory / "pairs.csv", directory.parent / "out")
-    assert [e.what.split(":")[0] for e in error.value.errors] == [
-        "expected 2 columns, found 3",
-        "the file 'none.txt' does not exist",
-        "not UTF-8",
-    ]
-    assert not (directory.parent / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        ("", "contains no pairs"),
-        (HEADER, "contains no pairs"),
-        ('"a.txt,b.txt\n', "not CSV"),
-        ("x\x1b,y\n", "control characters"),
-        (b"\xff", "not UTF-8"),
-    ],
-)
-def test_faulty_tables(write: Write, content: str | bytes, what: str) -> None:
-    directory = write({"pairs.csv": content})
-    with pytest.raises(UserError, match=what):
-        prepare_pairs(directory / "pairs.csv", directory.parent / "out")
-
-
 def test_names_of_a_directory_without_a_map(tmp_path: Path) -> None:
     assert read_names(tmp_path) == {}
-
-
-@pytest.mark.parametrize("content", ["a,b\n", "id,name\nx,1\nx,2\n", "id,name\nx\n", 'id,name\n"x'])
-def test_faulty_maps(write: Write, content: str) -> None:
-    with pytest.raises(UserError, match=r"names\.csv:\d: not (a map|CSV)"):
-        read_names(write({"names.csv": content}))

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from pan_scdg.errors import UserError
 from pan_scdg.pan.runs import format_run, open_gzip_text, read_run
 
 Write = Callable[..., Path]
@@ -79,24 +78,3 @@ def test_runs_keep_the_order_of_lines(write: Write) -> None:
         "2": [("b", 3.1), ("a", 7.0), ("d\u00a01", 1000.0)],
         "1": [("a", 9e-05), ("\x1c#\u2003", -0.5)],
     }
-
-
-@pytest.mark.parametrize(
-    ("line", "what"),
-    [
-        ("1 Q0 b 2 5", "expected 6 columns, found 5"),
-        ("1 Q0 b 2.0 5 t", "rank '2.0'"),
-        ("1 Q0 b 2 x t", "score 'x' is not a number"),
-        ("1 Q0 b 2 nan t", "not finite"),
-        ("1 Q0 a 2 5 t", "twice for query '1'"),
-    ],
-)
-def test_faulty_runs_name_the_line(write: Write, line: str, what: str) -> None:
-    directory = write({"run.txt": f"1 Q0 a 1 9 t\n{line}\n"})
-    with pytest.raises(UserError, match=rf"run\.txt:2: .*{what}"):
-        read_run(directory / "run.txt")
-
-
-def test_empty_run(write: Write) -> None:
-    with pytest.raises(UserError, match="the run is empty"):
-        read_run(write({"run.txt": ""}) / "run.txt")

@@ -124,65 +124,6 @@ def test_odd_pairs_files_are_counted_and_read(write: Write) -> None:
         read_pairs(directory, Notices(strict=True))
 
 
-FAULTY = {
-    "three columns": ("s1 r1 x", "expected two columns, found 3"),
-    "one column": ("s1", "expected two columns, found 1"),
-    "missing": ("s1 nowhere", "no file for the id 'nowhere'"),
-    "parent": ("../secret.txt r1", "leads outside the directory"),
-    "parent within": ("susp/../../secret.txt r1", "leads outside the directory"),
-    "absolute": ("/etc/passwd r1", "leads outside the directory"),
-    "link": ("link.txt r1", "leads outside the directory"),
-    "directory": ("susp r1", "no file for the id 'susp'"),
-    "slash at the end": ("susp/ r1", "names no file"),
-    "only .txt": ("susp/.txt r1", "names no file"),
-    "null byte": ("s1\0 r1", "control character"),
-    "escape": ("\x1b[2Js1 r1", "control character"),
-    "long": ("s" * 600 + " r1", "600 characters"),
-    "too long for a file": ("s" * 300 + " r1", "no file for the id"),
-    "in two folders": ("both r1", "several files for the id 'both'"),
-    "result's name too long": ("a" * 130 + " " + "a" * 130, "too long for a file name"),
-    "another case": ("S1 r1", "would overwrite that of line 1"),
-    "equal names in folders": ("susp/s1 more/r1", "would overwrite that of line 1"),
-    "equal joined names": ("s1-r x", "would overwrite that of line 3"),
-}
-
-
-@pytest.mark.parametrize(("line", "what"), FAULTY.values(), ids=FAULTY.keys())
-def test_a_faulty_line_is_named(write: Write, line: str, what: str) -> None:
-    directory = write(
-        {
-            "pairs": f"s1 r1.txt\ns2 src/r2\ns1 r-x\n{line}\n",
-            "../secret.txt": "secret",
-            "susp/both.txt": "1",
-            "src/both.txt": "2",
-            "S1.txt": "upper",
-            "more/other/r1.txt": "x",
-            "src/r-x.txt": "x",
-            "susp/s1-r.txt": "x",
-            "src/x.txt": "x",
-            "susp/" + "a" * 130: "x",
-            **TEXTS,
-        }
-    )
-    if "more/r1" in line:
-        (directory / "more" / "r1.txt").write_text("x")
-        (directory / "pairs").write_text(f"s1 src/r1.txt\ns2 r2\ns3 r3\n{line}\n")
-    (directory / "link.txt").symlink_to(directory.parent / "secret.txt")
-    with pytest.raises(UserErrors) as error:
-        read_pairs(directory, Notices())
-    assert len(error.value.errors) == 1
-    assert str(error.value).startswith(f"{directory / 'pairs'}:4: ")
-    assert what in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_every_faulty_line_is_reported(write: Write) -> None:
-    directory = write({"pairs": "s1 r1\nno1 no2\nx\n/a r1\ns1 r1 r2\n", **TEXTS})
-    with pytest.raises(UserErrors) as error:
-        read_pairs(directory, Notices())
-    assert [e.line for e in error.value.errors] == [2, 2, 3, 4, 5]
-
-
 def test_one_id_for_two_files(write: Write) -> None:
     directory = write({"pairs": "a/d r1\na/d.txt r2\n", "a/d.txt": "1", "a/d.txt.txt": "2", **TEXTS})
     with pytest.raises(UserErrors, match=r"several files for the id 'a/d\.txt'"):
@@ -197,15 +138,6 @@ def test_two_ways_to_one_file_are_no_ambiguity(write: Write) -> None:
     (directory / "all").mkdir()
     (directory / "all" / "s1.txt").symlink_to(directory / "susp" / "s1.txt")
     assert read_text(read_pairs(directory, Notices()).pairs[0].suspicious) == "sé 1\nx"
-
-
-def test_empty_and_unreadable_pairs_files(write: Write) -> None:
-    with pytest.raises(UserError, match="contains no pairs"):
-        read_pairs(write({"pairs": "", **TEXTS}), Notices())
-    with pytest.raises(UserError, match="pairs:2: not UTF-8"):
-        read_pairs(write({"pairs": b"s1 r1\ns\xff r2\n", **TEXTS}), Notices())
-    with pytest.raises(UserError, match="the directory does not exist"):
-        read_pairs(Path("nowhere"), Notices())
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
