@@ -62,6 +62,26 @@ def test_results_are_those_of_a_run_without_container(
     assert finished(pairs) == visible(tmp_path / "out")
 
 
+@pytest.mark.parametrize("task", ["pairs", "retrieval"])
+def test_a_result_is_reproduced_in_and_outside_of_the_container(
+    docker: Docker,
+    image: str,
+    request: pytest.FixtureRequest,
+    open_folder: Callable[[str], Path],
+    tmp_path: Path,
+    task: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, output = request.getfixturevalue(task), open_folder("out")
+    assert in_container(docker, image, source, output).returncode == 0
+    mounts = (f"-v{source}:/in:ro", f"-v{output}:/result:ro", f"-v{open_folder('again')}:/out")
+    words = ("reproduce", "/result", "--input", "/in", "--output", "/out/again")
+    assert docker("run", "--rm", *CLOSED, *mounts, image, *words).stdout.splitlines()[-1] == "reproduced"
+    outside = ("reproduce", str(output), "--input", str(source), "--output", str(tmp_path / "outside"))
+    assert run_command(list(outside)) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "reproduced"
+
+
 def test_wrong_input_is_one_line_and_no_file(
     docker: Docker, image: str, pairs: Path, open_folder: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from pan_scdg.jobs.agreement import count_characters, measure_overlap
 from pan_scdg.pan.untrusted import stream_lines
 from tests.jobs.conftest import SMALL
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
 
 Reproduce = Callable[..., Any]
 CODES = {0: "reproduced", 4: "reproduced within noise", 5: "not reproduced", 6: "cannot be reproduced"}
@@ -181,6 +184,13 @@ def test_a_change_of_a_ranking_gives_its_verdict(
     done, lines, _ = reproduce(result, source, *options)
     assert any(line in shown for shown in lines), "\n".join(lines)
     assert done == code, lines
+
+
+@needs_ray
+@pytest.mark.parametrize("source", ["pairs"], indirect=True)
+def test_another_number_of_workers_reproduces_a_result(source: Path, result: Path, reproduce: Reproduce) -> None:
+    code, lines, _ = reproduce(result, source, "--workers", 2)
+    assert code == 0, lines
 
 
 @pytest.mark.parametrize("source", ["retrieval"], indirect=True)
