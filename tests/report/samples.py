@@ -113,8 +113,12 @@ class Page(HTMLParser):
         """Of articles, by their ids."""
         self.marks: dict[str, list[tuple[str, str]]] = {}
         """Of articles: the links of marks and their text."""
+        self.blocks: dict[str, list[str]] = {}
+        """Of articles: their paragraphs, which together are the text."""
         self.rows: list[dict[str, str]] = []
-        """Attributes of the rows of the table, and their names."""
+        """Attributes of the rows of pairs, and the text of their cells."""
+        self.ranked: list[dict[str, str]] = []
+        """The same of the rows of texts."""
         self.shown = ""
         self._open: list[tuple[str, dict[str, str]]] = []
         self.feed(page)
@@ -136,8 +140,17 @@ class Page(HTMLParser):
             self.raw[tag].append("")
         if tag == "article":
             self.texts[values["id"]] = ""
+            self.blocks[values["id"]] = []
+        if tag == "p" and (article := self._find("article")):
+            self.blocks[article["id"]].append("")
         if tag == "tr" and "data-number" in values:
-            self.rows.append({**values, "suspicious": "", "source": ""})
+            self.rows.append(values)
+        if tag == "tr" and "data-rank" in values:
+            self.ranked.append(values)
+
+    def _find(self, tag: str) -> dict[str, str] | None:
+        """Return the attributes of the innermost open element of a kind."""
+        return next((attrs for name, attrs in reversed(self._open) if name == tag), None)
 
     def handle_endtag(self, tag: str) -> None:
         while self._open and self._open.pop()[0] != tag:
@@ -149,12 +162,14 @@ class Page(HTMLParser):
             self.raw[names[-1]][-1] += data
             return
         self.shown += data
-        cell = next((attrs.get("class", "") for tag, attrs in self._open if tag in ("td", "th")), "")
-        if cell in ("suspicious", "source") and self.rows:
-            self.rows[-1][cell] += data
+        row, cell = self._find("tr"), self._find("td") or self._find("th") or {}
+        if row and row.keys() & {"data-number", "data-rank"} and data.strip():
+            name = cell.get("class", "decision").removeprefix("number ")
+            row[name] = f"{row.get(name, '')} {data.strip()}".strip()
         if "article" in names and "p" in names:
-            article = next(attrs for tag, attrs in self._open if tag == "article")["id"]
+            article = (self._find("article") or {})["id"]
             self.texts[article] += data
+            self.blocks[article][-1] += data
             if names[-1] == "a":
                 self.marks.setdefault(article, []).append((self._open[-1][1]["href"], data))
 

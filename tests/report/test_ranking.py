@@ -1,13 +1,15 @@
-"""The rows of texts, their shares, points, and what to look at next."""
+"""The rows of texts on the page, their shares, points, and what to look at next."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from pan_scdg.align.passages import Evidence
 from pan_scdg.records import Passage
-from pan_scdg.report.ranking import list_next, measure_points, rank_texts
+from pan_scdg.report.html import render_report
 from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText
+from tests.report.samples import Page
 
 
 def make_report(pairs: tuple[ReportPair, ...], *, among: bool = False) -> Report:
@@ -30,49 +32,63 @@ PAIRS = (
 )
 
 
+def read_texts(report: Report) -> list[tuple[str, ...]]:
+    """Return name, decision, score, share and sources of each row of texts."""
+    rows = Page(render_report(report)).ranked
+    return [tuple(row.get(key, "") for key in ("name", "decision", "score", "share", "sources")) for row in rows]
+
+
 def test_a_text_has_the_worst_decision_of_its_pairs_and_the_union_of_their_passages() -> None:
-    rows = [(t.name, t.decision, t.share, [p.source for p in t.signs]) for t in rank_texts(make_report(PAIRS))]
-    assert rows[:2] == [("b", "likely", 0.9, ["c", "d"]), ("a", "unclear", 0.0, ["c"])]
-    assert rows[2:] == [("c", "no sign", 0.0, []), ("d", "no sign", 0.0, [])]
+    assert read_texts(make_report(PAIRS)) == [
+        ("b", "● likely", "75", "90 %", "c d"),
+        ("a", "◐ unclear", "47", "0 %", "c"),
+        ("c", "○ no sign", "–", "0 %", ""),
+        ("d", "○ no sign", "–", "0 %", ""),
+    ]
 
 
 def test_of_texts_compared_with_one_another_both_have_a_row() -> None:
-    rows = {
-        t.name: (t.decision, t.share, [p.source for p in t.signs]) for t in rank_texts(make_report(PAIRS, among=True))
-    }
-    assert rows["d"] == ("likely", 0.3, ["b"])
-    assert rows["c"] == ("likely", 0.4, ["b", "a"])
+    rows = {name: rest for name, *rest in read_texts(make_report(PAIRS, among=True))}
+    assert rows["d"] == ["● likely", "58", "30 %", "b"]
+    assert rows["c"] == ["● likely", "75", "40 %", "b a"]
 
 
 def test_what_all_were_given_is_no_part_of_the_share() -> None:
     report = make_report(PAIRS)
     given = {name: text._replace(excluded=(Excluded(0, 50, "given"),)) for name, text in report.suspicious.items()}
-    assert rank_texts(replace(report, suspicious=given))[0].share == 0.4
+    assert read_texts(replace(report, suspicious=given))[0][3] == "40 %"
 
 
 def test_a_text_that_is_too_short_says_nothing_about_the_others() -> None:
     pairs = (ReportPair("a", "b", 0.9, "unclear", too_short=("b",)), ReportPair("a", "c", 0.1, "no sign"))
-    rows = [(t.name, t.decision, t.best, t.signs) for t in rank_texts(make_report(pairs, among=True))]
-    assert rows == [
-        ("b", "unclear", 1, ()),
-        ("a", "no sign", 2, ()),
-        ("c", "no sign", 2, ()),
-        ("d", "no sign", None, ()),
+    assert read_texts(make_report(pairs, among=True)) == [
+        ("b", "◐ unclear", "64", "0 %", ""),
+        ("a", "○ no sign", "16", "0 %", ""),
+        ("c", "○ no sign", "16", "0 %", ""),
+        ("d", "○ no sign", "–", "0 %", ""),
     ]
 
 
 @pytest.mark.parametrize(
     ("score", "threshold", "points"),
-    [(0.66, 0.66, 50), (0.6599999, 0.66, 49), (1.32, 0.66, 66), (-0.2, 0.66, 0), (0, 0.66, 0), (1e9, 0.66, 99)],
+    [
+        *((0.66, 0.66, "50"), (0.6599999, 0.66, "49"), (1.32, 0.66, "66"), (-0.2, 0.66, "0"), (0, 0.66, "0")),
+        *((1e9, 0.66, "99"), (0.5, None, "0.500"), (0.5, 0.0, "0.500"), (None, 0.5, "–")),
+    ],
 )
-def test_the_threshold_is_at_50_points(score: float, threshold: float, points: int) -> None:
-    assert measure_points(score, threshold) == points
+def test_the_threshold_is_at_50_points_and_without_one_above_zero_there_are_none(
+    score: float | None, threshold: float | None, points: str
+) -> None:
+    report = replace(make_report((ReportPair("a", "b", score, "unclear"),)), threshold=threshold)
+    assert Page(render_report(report)).rows[0]["score"] == points
 
 
-def test_without_a_threshold_above_zero_there_are_no_points() -> None:
-    assert {measure_points(0.5, None), measure_points(0.5, 0.0), measure_points(None, 0.5)} == {None}
+def list_next(report: Report) -> list[str]:
+    """Return the pairs that the page names for a second look."""
+    section = render_report(report).partition('<section class="next"')[2].partition("</section>")[0]
+    return [" ".join(re.sub("<.*?>", "", item).split()) for item in re.findall("<li>(.*?)</li>", section)]
 
 
 def test_the_best_pairs_without_a_sign_and_half_of_the_points_come_next() -> None:
-    assert list_next(make_report(PAIRS)) == [4]
+    assert list_next(make_report(PAIRS)) == ["a and d: 44 points"]
     assert len(list_next(make_report((PAIRS[3],) * 9))) == 5
