@@ -18,12 +18,11 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from benchmarks.development.compose import Pair
 from benchmarks.pairs import format_rows, read_answers, read_development
 from pan_scdg.align.matches import compute_topic
-from pan_scdg.jobs.check import MIN_COHORT, ScoredPair, compare_with_cohorts
-from pan_scdg.methods import MethodOptions
+from pan_scdg.jobs.decisions import MIN_COHORT, DecidedPair, compare_with_cohorts
+from pan_scdg.methods import MethodOptions, Score
 from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.profile import load_profile
-from pan_scdg.records import TextPair
-from pan_scdg.report.records import ReportPair
+from pan_scdg.records import DocumentPair, TextFile, TextPair
 
 SIMILARITIES = (0.55, 0.6, 0.65)
 KINDS = ("answer-rewritten", "answer-from-article", "same-question")
@@ -34,7 +33,7 @@ class Labelled(NamedTuple):
     """A scored pair and what the data say about it."""
 
     label: str
-    pair: ScoredPair
+    pair: DecidedPair
 
 
 def group_texts(pairs: list[Pair], similarity: float, method: AlignmentMethod) -> dict[str, int]:
@@ -54,16 +53,21 @@ def score_group(pairs: list[Pair], texts: list[str], method: AlignmentMethod, th
         values = method.score([TextPair("", "", target, source)])[0].values
         if target != source and method.settings.can_decide(values):
             number = method.settings.compute_score(values)
-            shown = ReportPair("", "", number, "likely" if number >= threshold else "no sign")
-            pair = ScoredPair((texts.index(target), texts.index(source)), shown, values)
-            scored.append(Labelled(labels.get((target, source), OTHERS), pair))
+            record = {"score": number, "decision": number >= threshold, "unclear": None}
+            pair = DocumentPair(make_file(target), make_file(source))
+            scored.append(Labelled(labels.get((target, source), OTHERS), DecidedPair(pair, record, Score(values))))
     return scored
 
 
-def has_cohort(pair: ScoredPair, pairs: list[ScoredPair]) -> bool:
+def make_file(text: str) -> TextFile:
+    """Return a text as a document of a pair."""
+    return TextFile("", "", Path(), text)
+
+
+def has_cohort(pair: DecidedPair, pairs: list[DecidedPair]) -> bool:
     """Return True if a pair has enough others of its texts below the threshold."""
-    others = [p for p in pairs if p.shown.decision != "likely" and p is not pair]
-    return sum(bool(set(p.indices) & set(pair.indices)) for p in others) >= MIN_COHORT
+    others = [other for other in pairs if not other.decision and other is not pair]
+    return sum(bool({*other.pair[:2]} & {*pair.pair[:2]}) for other in others) >= MIN_COHORT
 
 
 @click.command(help=__doc__)
@@ -85,12 +89,13 @@ def main(data: Path, development: Path) -> None:
                 texts = [text for text, number in groups.items() if number == group]
                 labelled = score_group(chosen, texts, method, threshold)
                 scored = [one.pair for one in labelled]
-                compared = compare_with_cohorts(scored, method.settings, ["texts"] * len(texts))
+                kinds = {make_file(text): "texts" for text in texts}
+                compared = compare_with_cohorts(scored, method.settings, kinds)
                 for (label, before), after in zip(labelled, compared, strict=True):
                     if has_cohort(before, scored):
                         counts[label, "pairs"] += 1
-                        counts[label, "before"] += before.shown.decision == "likely"
-                        counts[label, "after"] += after.shown.decision == "likely"
+                        counts[label, "before"] += bool(before.decision)
+                        counts[label, "after"] += bool(after.decision)
         rows += [
             [similarity, label, *(counts[label, count] for count in ("pairs", "before", "after"))]
             for label in (*LABELS.values(), OTHERS)

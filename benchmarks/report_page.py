@@ -19,9 +19,9 @@ import numpy as np
 from benchmarks import corpus
 from benchmarks.pairs import run_command, write_folder
 from pan_scdg.align.passages import Evidence
-from pan_scdg.records import Passage
+from pan_scdg.records import Passage, TokenGains
 from pan_scdg.report.html import render_report
-from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportPair, ReportText
 
 PROFILE = """name = "copies"
 description = "aligns pairs with copied words"

@@ -47,6 +47,11 @@ class DocumentPair(NamedTuple):
     line: int = 0
     """First line of ``pairs`` that names the pair, counted from 1; 0 if no such file does."""
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return the ids of its documents, by which results name the pair."""
+        return self.suspicious.doc_id, self.source.doc_id
+
 
 class Passage(NamedTuple):
     """A reused passage of a known pair, in characters of the suspicious document (``this``) and of the source."""
@@ -57,6 +62,13 @@ class Passage(NamedTuple):
     source_length: int
     obfuscation: str = ""
     """``simple``, ``medium``, ``hard``, ...; empty if the truth does not name it."""
+
+
+class TokenGains(NamedTuple):
+    """Gains of the tokens of a suspicious text: the places ``[begin, end)`` in characters and the values in nats."""
+
+    spans: tuple[tuple[int, int], ...]
+    gains: tuple[float, ...]
 
 
 class TextPair(NamedTuple):

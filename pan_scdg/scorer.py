@@ -12,28 +12,28 @@ from pan_scdg.align.passages import Evidence
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check import check_in_memory
-from pan_scdg.jobs.decisions import DecisionRule, require_threshold
+from pan_scdg.jobs.cluster import Workers
+from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
 from pan_scdg.jobs.material import Inputs
 from pan_scdg.jobs.options import choose_device
-from pan_scdg.jobs.pairs import LEFT_OUT
+from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, PairScores, compute_pairs, read_pair_texts
 from pan_scdg.jobs.rerank import rank_texts
-from pan_scdg.jobs.worker import PairWorker, PassageTask
+from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
-from pan_scdg.methods import MethodOptions, Score, check_target
+from pan_scdg.methods import MethodOptions, Score
 from pan_scdg.methods.alignment import AlignmentMethod
-from pan_scdg.methods.gains import GainMethod, PairGains
+from pan_scdg.methods.gains import SEGMENTED, GainMethod
+from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile, load_profile
-from pan_scdg.records import TextPair
+from pan_scdg.records import DocumentPair, TextFile, TokenGains
 from pan_scdg.report.pages import make_pair_report
-from pan_scdg.report.records import Report, TokenGains
+from pan_scdg.report.records import Report
 from pan_scdg.report.wording import describe_job
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scdg.aggregation import Floats
 
 TARGET, SOURCE = "target", "source"
-BATCH_CHARACTERS = 1 << 16
-"""Characters of the pairs that are scored together, about a batch of a language model."""
 
 
 class Token(NamedTuple):
@@ -132,7 +132,8 @@ class Scorer:
             raise UserError(f"unknown engine {engine!r}", f"use {' or '.join(get_args(EngineName))}")
         self.profile = profile if isinstance(profile, Profile) else load_profile(str(profile))
         folder = None if model is None else Path(model)
-        self._options = MethodOptions(choose_device(self.profile, device), folder, engine=engine)
+        keeps = self.profile.decide is not None and self.profile.decide.method == "gains"
+        self._options = MethodOptions(choose_device(self.profile, device), folder, engine=engine, keep_gains=keeps)
         self._closed = False
         if self.profile.decide is not None:
             _check_method(self.profile)
@@ -149,7 +150,7 @@ class Scorer:
     def close(self) -> None:
         """Free the models; the scorer cannot be used afterwards."""
         self._closed = True
-        for name in ("_worker", "_job", "_model", "_gains", "_rule", "_match_encoder"):
+        for name in ("_worker", "_job", "_model", "_rule", "_match_encoder"):
             vars(self).pop(name, None)
 
     def score(self, target: str, source: str) -> PairResult:
@@ -172,17 +173,15 @@ class Scorer:
             UserError: see `score`.
             TypeError: an item is no pair, or a text of it is no `str`.
         """
-        batch, size = list[TextPair](), 0
+        batch, size = list[DocumentPair](), 0
         for number, (target, source) in enumerate(_read_pairs(pairs, "pair", "(target, source)"), 1):
             pair = _make_pair(target, source, f" {number}")
-            length = 1 + len(target) + len(source)
-            if batch and size + length > BATCH_CHARACTERS:
+            if batch and size + len(target) + len(source) > BATCH_CHARACTERS:
                 yield from self._score_batch(batch)
                 batch, size = [], 0
             batch.append(pair)
-            size += length
-        if batch:
-            yield from self._score_batch(batch)
+            size += len(target) + len(source)
+        yield from self._score_batch(batch)
 
     def rank(self, query: str, documents: Mapping[str, str] | Iterable[tuple[str, str]]) -> Ranking:
         """Rank candidate sources of a suspicious text as `run` reranks candidates, best first.
@@ -251,7 +250,7 @@ class Scorer:
             raise UserError("nothing to compare with", "give sources, among=True or old")
         paths = [None if path is None else Path(path) for path in (sources, old, template)]
         inputs = Inputs(Path(suspicious), paths[0], among, paths[1], paths[2], author_folders)
-        return check_in_memory(self._worker, {**self._job, "fingerprint": self._worker.method.fingerprint}, inputs)
+        return check_in_memory(self._worker, inputs)
 
     @cached_property
     def _worker(self) -> PairWorker:
@@ -298,46 +297,46 @@ class Scorer:
             raw_text=self.profile.raw_text,
         )
 
-    @cached_property
-    def _gains(self) -> GainMethod | None:
-        """Return the method that decides by gains, or the one that explains; None without a table ``[gains]``."""
-        if self.profile.gains is None:
-            return None
-        method = self._worker.method
-        return method if isinstance(method, GainMethod) else GainMethod(self.profile.gains, self._model)
-
     def _check_open(self) -> None:
         if self._closed:
             raise UserError("the scorer is closed", "create a new one")
 
-    def _score_batch(self, pairs: Sequence[TextPair]) -> list[PairResult]:
+    def _score_batch(self, pairs: Sequence[DocumentPair]) -> list[PairResult]:
         """Return the results of pairs that are scored together."""
         self._check_open()
         self.profile.need_decide()
-        method, gains = self._worker.method, self._gains
-        for pair in pairs:
-            check_target(pair)
-            method.check(pair)
-        computed = [None] * len(pairs) if gains is None else gains.compute_gains(pairs)
-        if isinstance(method, GainMethod):
-            scores = [
-                method.make_score(pair, one) for pair, one in zip(pairs, computed, strict=True) if one is not None
-            ]
-        else:
-            scores = method.score(pairs)
-        return [self._describe(*row) for row in zip(pairs, scores, computed, strict=True)]
+        decided = compute_pairs(
+            pairs,
+            self._worker,
+            Workers[Any, Any](self._worker).map,
+            PairScores(),
+            self._rule,
+            Notices(),
+            on_error="raise",
+            measured_pairs=len(pairs),
+        )
+        explanations = self._explain(decided)
+        return [self._describe(*row) for row in zip(decided, explanations, strict=True)]
 
-    def _describe(self, pair: TextPair, score: Score, computed: PairGains | None) -> PairResult:
+    def _explain(self, decided: Sequence[DecidedPair]) -> Sequence[Score | None]:
+        """Return what the language model measured on each pair; None without a table ``[gains]``."""
+        if self.profile.gains is None:
+            return [None] * len(decided)
+        if isinstance(self._worker.method, GainMethod):
+            return [one.measurements for one in decided]
+        return self._worker.gain_method.score([read_pair_texts(one.pair) for one in decided])
+
+    def _describe(self, one: DecidedPair, explanation: Score | None) -> PairResult:
         """Return the result of a pair: the fields that `run` records, its gains and its passages."""
-        record = self._rule.decide(score.values, score.warnings)
+        record = dict(one.record)
         warnings = record.pop("warnings")
         if self._rule.reason is not None:
             warnings = [self._rule.reason, *warnings]
         tokens: tuple[Token, ...] = ()
-        if computed is not None and self._gains is not None:
-            tokens = tuple(_list_tokens(self._gains, pair, computed))
-            record |= _describe_gains(self._gains, pair, computed, self._rule.method != "gains")
-        passages = self._find_passages(pair, score, record)
+        if explanation is not None:
+            tokens = tuple(_list_tokens(self._worker.gain_method, explanation))
+            record |= _describe_gains(self._worker.gain_method, explanation, self._rule.method != "gains")
+        passages = None if self.profile.passages is None else tuple(one.passages)
         record["warnings"] = warnings
         if passages is not None:
             record["passages"] = [evidence.to_json() for evidence in passages]
@@ -345,24 +344,14 @@ class Scorer:
             record["score"],
             record["decision"],
             record["threshold"],
-            np.zeros(0) if computed is None else computed.gains.gains,
+            np.zeros(0) if explanation is None or explanation.gains is None else explanation.gains.gains,
             tokens,
             passages,
             tuple(warnings),
             record,
-            pair.originals,
+            (one.pair.suspicious.text or "", one.pair.source.text or ""),
             self._facts,
         )
-
-    def _find_passages(self, pair: TextPair, score: Score, record: Mapping[str, Any]) -> tuple[Evidence, ...] | None:
-        """Return the passages of a positive pair, and those of any that do not count; None without ``[passages]``."""
-        if self.profile.passages is None:
-            return None
-        positive = bool(record["decision"])
-        if not positive and not score.values.get(LEFT_OUT):
-            return ()
-        task = PassageTask(pair, score.values, positive, self._gains is not None)
-        return tuple(self._worker.find_passages(task).evidence)
 
 
 def _check_method(profile: Profile) -> None:
@@ -377,33 +366,39 @@ def _check_method(profile: Profile) -> None:
         require_threshold(profile)  # it has no score without weights
 
 
-def _list_tokens(method: GainMethod, pair: TextPair, computed: PairGains) -> Iterator[Token]:
+def _list_tokens(method: GainMethod, measured: Score) -> Iterator[Token]:
     """Yield the tokens of a target with their places and numbers."""
-    gains = computed.gains
-    offsets = method.locate_tokens(pair, computed.mode).tolist()
+    gains, offsets = measured.gains, measured.offsets
+    if gains is None or offsets is None:
+        raise ValueError("the gains were not kept")
     numbers = zip(gains.unconditional.tolist(), gains.conditional.tolist(), gains.gains.tolist())
-    for token_id, (start, end), values in zip(gains.token_ids.tolist(), offsets, numbers, strict=True):
-        yield Token(token_id, method.model.tokenizer.decode([token_id]), start, end, *values)
+    for token_id, (begin, end), values in zip(gains.token_ids.tolist(), offsets.tolist(), numbers, strict=True):
+        yield Token(token_id, method.model.tokenizer.decode([token_id]), begin, end, *values)
 
 
-def _describe_gains(method: GainMethod, pair: TextPair, computed: PairGains, explains: bool) -> dict[str, Any]:
+def _describe_gains(method: GainMethod, measured: Score, explains: bool) -> dict[str, Any]:
     """Return the statistics of the gains, and the aggregated one beside the score of another method."""
-    values = method.make_score(pair, computed).values
-    aggregate = method.settings.aggregate
+    values = measured.values
     return {
         **({"gain": method.settings.compute_score(values)} if explains else {}),
-        "aggregation": aggregate.name,
-        "mode": computed.mode,
+        "aggregation": method.settings.aggregate.name,
+        "mode": "segments" if SEGMENTED in measured.warnings else "whole",
         **{name: values[name] for name in ("tokens", "mean", "median", "positive_gain_rate")},
         "total_gain_nats": values["total"],
         **{name: value for name, value in values.items() if name.startswith("top_")},
     }
 
 
-def _make_pair(target: str, source: str, number: str) -> TextPair:
+def _make_pair(target: str, source: str, number: str) -> DocumentPair:
     for name, text in ((TARGET, target), (SOURCE, source)):
         _check_text(text, f"{name} of pair{number}" if number else name)
-    return TextPair.compose(f"{TARGET}{number}", f"{SOURCE}{number}", target, source)
+    if not target.strip():
+        raise UserError("the suspicious document is empty", "remove the pair", f"{TARGET}{number}")
+    return DocumentPair(_make_file(f"{TARGET}{number}", target), _make_file(f"{SOURCE}{number}", source))
+
+
+def _make_file(name: str, text: str) -> TextFile:
+    return TextFile(name, name, Path(name), text)
 
 
 def _check_text(text: object, name: str) -> None:

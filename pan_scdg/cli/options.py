@@ -41,7 +41,7 @@ engine_option = click.option(
 truth_option = click.option(
     "--truth",
     type=click.Path(path_type=Path),
-    help="Folder of truth XML, or qrels file.  [default: found in the input folder]",
+    help="Folder of truth XML, qrels file, or table suspicious,source,label of a check.  [default: found in the input]",
 )
 over_long_option = click.option(
     "--over-long",

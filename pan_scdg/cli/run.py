@@ -167,11 +167,9 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
 
 @click.command(short_help="Make the page of a result.")
 @click.argument("output", type=FOLDER)
-@click.option(
-    "--input", "directory", type=FOLDER, required=True, help="Input folder of the result, whose texts are shown."
-)
-def report(output: Path, directory: Path) -> None:
-    """Make the page OUTPUT/report.html from the result of `run` in OUTPUT, without loading a model.
+@click.option("--input", "directory", type=FOLDER, help="Input folder of `run`, whose texts are shown.")
+def report(output: Path, directory: Path | None) -> None:
+    """Make the page OUTPUT/report.html from the result of `run` or `check` in OUTPUT, without loading a model.
 
     \b
     Example:

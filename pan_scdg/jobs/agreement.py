@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import compute_retrieval_metrics
-from pan_scdg.jobs.pairs import DECISIONS
 from pan_scdg.jobs.result import SCORES
 from pan_scdg.jobs.retrieval import SCORES as CANDIDATE_SCORES
 from pan_scdg.pan.detections import read_decisions
@@ -19,6 +18,7 @@ from pan_scdg.pan.truth import read_reference, read_spans
 from pan_scdg.pan.untrusted import is_file, parse_json_object, stream_lines
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair
+from pan_scdg.report.pages import DECISIONS
 
 DETECTED = "detected-plagiarism"
 MIN_OVERLAP = 0.99

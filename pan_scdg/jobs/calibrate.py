@@ -8,14 +8,16 @@ import numpy as np
 import tomlkit
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.pairs import name_key
 from pan_scdg.jobs.result import SCORES, ScoreFile, list_changed_files, require_job, write_atomically
 from pan_scdg.methods import MethodSettings, Values
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
+from pan_scdg.pan.labels import match_labels
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Profile, find_profile, parse_profile, read_recorded, read_toml
+from pan_scdg.report.pages import DECISIONS
+from pan_scdg.report.records import read_lines
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.calibration_range import TargetFacts, find_range, thin_scores
 from pan_scdg.settings import Calibration, CalibrationRange, Decide
@@ -60,16 +62,16 @@ class Calibrated(NamedTuple):
 
 
 def calibrate(
-    source: str, directory: Path, scores: Path, output: Path, truth: Path | None
+    source: str, directory: Path | None, scores: Path, output: Path, truth: Path | None
 ) -> tuple[Calibrated, list[str]]:
     """Choose the threshold and the parameters of a profile, and write a copy of its file with them.
 
     Args:
         source: the profile by name, or its file; comments are copied.
-        directory: the input that was scored.
-        scores: result folder of ``run --scores-only`` on this input and profile.
+        directory: the input of ``run``; None: the scores are those of a check.
+        scores: result folder of ``run --scores-only`` on this input and profile, or of ``check``.
         output: profile file to write; its stem becomes the name of the new profile.
-        truth: folder of the truth; None: searched in the input.
+        truth: folder of the truth, or the table of a check (`pan.labels`); None: searched in the input.
 
     Returns:
         The choice, and warnings about the input.
@@ -78,8 +80,10 @@ def calibrate(
         UserError: the truth is missing, all pairs have the same label, or the scores are of another input or profile.
     """
     (document, profile), notices = copy_profile(source, output), Notices()
-    job = require_job(scores, "pairs")
-    labels, values = _read_labelled_scores(directory, truth, scores, job, notices)
+    job = require_job(scores)
+    if job["task"] == "retrieval":
+        raise UserError("contains no scores of pairs", "give the output of `run --scores-only` or `check`", scores)
+    labels, values = _read_labelled_scores(directory, truth, scores, job, profile.method_settings, notices)
     _check_profile(profile, job, scores)
     chosen = choose_settings(profile, values, labels, job)
     _write_choice(document, chosen)
@@ -179,27 +183,65 @@ def warn_about_separation(chosen: Calibrated, values: Sequence[Values], labels: 
 
 
 def _read_labelled_scores(
-    directory: Path, truth: Path | None, scores: Path, job: Mapping[str, Any], notices: Notices
+    directory: Path | None,
+    truth: Path | None,
+    scores: Path,
+    job: Mapping[str, Any],
+    settings: MethodSettings,
+    notices: Notices,
 ) -> tuple[list[bool], list[Values]]:
-    """Return label and numbers of each scored pair of an input, in order."""
+    """Return label and numbers of each scored pair with a label, in order."""
+    file = ScoreFile(scores / SCORES)
+    if job["task"] == "check":
+        labelled = _match_check(truth, scores, job, file, settings)
+    else:
+        labelled = _match_input(directory, truth, scores, job, file, notices)
+    labels = [label for label, _ in labelled]
+    if len(set(labels)) < 2:
+        raise UserError("all pairs have the same label", "calibrate on pairs of both classes", truth or directory)
+    return labels, [values for _, values in labelled]
+
+
+def _match_input(
+    directory: Path | None,
+    truth: Path | None,
+    scores: Path,
+    job: Mapping[str, Any],
+    file: ScoreFile,
+    notices: Notices,
+) -> list[tuple[bool, Values]]:
+    """Return label and numbers of the pairs of a PAN folder."""
+    if directory is None:
+        raise UserError("the truth belongs to the input of `run`", "give its folder with --input", scores)
     corpus = read_pairs(directory, notices)
     if job["input"] != hash_input(directory, "pairs", pairs=corpus):
         raise UserError("these scores belong to another input", "give the input of `run --scores-only`", scores)
-    place = truth or find_truth(directory)
-    if place is None:
+    folder = truth or find_truth(directory)
+    if folder is None:
         raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
-    passages = read_truth(place, corpus.pairs)
-    file = ScoreFile(scores / SCORES)
-    labels, values = [], []
+    passages = read_truth(folder, corpus.pairs)
+    labelled = []
     for pair in corpus.pairs:
-        if name_key(pair) in file:
-            labels.append(bool(passages[name_key(pair)]))
-            values.append(file[name_key(pair)]["values"])
+        if pair.key in file:
+            labelled.append((bool(passages[pair.key]), file[pair.key]["values"]))
         elif job["limit"] is None:
             notices.add(LEFT_OUT, str(pair.suspicious.path))
-    if len(set(labels)) < 2:
-        raise UserError("all pairs have the same label", "calibrate on pairs of both classes", place)
-    return labels, values
+    return labelled
+
+
+def _match_check(
+    truth: Path | None, scores: Path, job: Mapping[str, Any], file: ScoreFile, settings: MethodSettings
+) -> list[tuple[bool, Values]]:
+    """Return label and numbers of the pairs of a check that a table names; the better one of two directions."""
+    if truth is None:
+        raise UserError("the truth of a check is a table", "give suspicious,source,label with --truth", scores)
+    labelled = []
+    checked = [(record["suspicious"], record["source"]) for record in read_lines(scores / DECISIONS)]
+    for key, label in match_labels(truth, checked, among=job["among"]).items():
+        directions = [file[form]["values"] for form in (key, key[::-1]) if form in file]
+        if directions:
+            labelled.append((label, max(directions, key=settings.compute_score)))
+    return labelled
 
 
 def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path) -> None:

@@ -1,30 +1,78 @@
-"""Decide pairs by the scores of any method (paper, PAN25 decision rule)."""
+"""Decide pairs by the scores of any method (paper, PAN25 decision rule), and by the other pairs of the same texts."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from statistics import quantiles
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pan_scdg.align.passages import Evidence
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.methods import Values
+from pan_scdg.methods import MethodSettings, Score, Values
 from pan_scdg.profile import Profile
-from pan_scdg.records import DocumentPair, Passage
+from pan_scdg.records import DocumentPair, TextFile, TokenGains
 from pan_scdg.scdg.calibration_range import compute_share_at_least
 
 FINGERPRINT_CHARACTERS = 40
+UNCLEAR_MARGIN = 0.1
+"""An alignment score at most this far below the threshold is unclear: benchmarks/results/check.md."""
+UNCLEAR_SHARE = 0.1
+"""A score of another method that at most this share of the calibration's negatives reaches is unclear."""
+JUST_BELOW = "the score is just below the threshold"
+MIN_COHORT = 10
+"""Other pairs of both texts below the threshold, from which on a score is compared with theirs."""
+COHORT_SPREAD = 8.0
+"""Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it; chosen in
+benchmarks/results/verdicts.md."""
+USUAL_SCORE = "many pairs of these texts score nearly as high, as answers to one question do"
 
 
-class Decision(NamedTuple):
+class DecidedPair(NamedTuple):
     """A decided pair."""
 
     pair: DocumentPair
     record: Mapping[str, Any]
-    """Its line in ``decisions.jsonl``."""
-    passages: tuple[Passage, ...] = ()
-    """Of its detection XML."""
-    evidence: Sequence[Evidence] = ()
-    """The measured passages, also those that do not count."""
+    """The fields of the decision in ``decisions.jsonl``."""
+    measurements: Score | None = None
+    """What the method measured; None for a pair that could not be scored."""
+    passages: Sequence[Evidence] = ()
+    """Of both texts, measured; also those that do not count."""
+    gains: TokenGains | None = None
+    """Of the tokens in passages, if they were measured."""
+
+    @property
+    def score(self) -> float | None:
+        """Return the score; None for a pair that could not be scored."""
+        score: float | None = self.record["score"]
+        return score
+
+    @property
+    def decision(self) -> bool | None:
+        """Return True for reuse; None if no threshold applies."""
+        decision: bool | None = self.record["decision"]
+        return decision
+
+    @property
+    def is_unclear(self) -> bool:
+        """Return True for a pair without reuse, which a reader should look at all the same."""
+        return self.record["unclear"] is not None
+
+    @property
+    def values(self) -> Values:
+        """Return the measured numbers by name; empty for a pair that could not be scored."""
+        return {} if self.measurements is None else self.measurements.values
+
+    def name(self, names: Mapping[str, str] = MappingProxyType({})) -> "DecidedPair":
+        """Return the pair with its ids in the record, and with the user's own names if there are any."""
+        ids = dict(zip(("suspicious", "source"), self.pair.key, strict=True))
+        own = {f"{side}_name": names.get(doc_id, doc_id) for side, doc_id in ids.items()} if names else {}
+        return self._replace(record={**ids, **own, **self.record})
+
+    def warn(self, warning: str) -> "DecidedPair":
+        """Return the pair with a further warning."""
+        return self._replace(record={**self.record, "warnings": [*self.record["warnings"], warning]})
 
 
 class DecisionRule:
@@ -80,7 +128,18 @@ class DecisionRule:
             record["decision"] = score is not None and score >= self.threshold and self.settings.can_decide(values)
             if self._noise is not None:
                 record["near_threshold"] = None if score is None else abs(score - self.threshold) <= self._noise
-        return {**record, "method": self.method, **self.settings.describe(values), **self._count_negatives(score)}
+        record |= {"unclear": None, "method": self.method}
+        record |= {**self.settings.describe(values), **self._count_negatives(score)}
+        if record["decision"] is False and score is not None and self._is_just_below(record):
+            record["unclear"] = JUST_BELOW
+        return record
+
+    def _is_just_below(self, record: Mapping[str, Any]) -> bool:
+        """Return True if the score of a pair without reuse is near the threshold."""
+        if self.method == "alignment":
+            return bool(record["score"] >= record["threshold"] - UNCLEAR_MARGIN)
+        share = record.get("negatives_at_least")
+        return bool(record.get("near_threshold")) or (share is not None and share <= UNCLEAR_SHARE)
 
     def _count_negatives(self, score: float | None) -> dict[str, Any]:
         """Return the share of negative calibration pairs that score at least as high, and their number."""
@@ -90,13 +149,43 @@ class DecisionRule:
         return {"negatives_at_least": share, "negatives": self._calibration.negative_pairs}
 
 
-def name_pair(pair: DocumentPair, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a record that name a pair: its ids, and the user's own names if there are any."""
-    ids = {"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id}
-    if names:
-        ids["suspicious_name"] = names.get(pair.suspicious.doc_id, pair.suspicious.doc_id)
-        ids["source_name"] = names.get(pair.source.doc_id, pair.source.doc_id)
-    return ids
+def compare_with_cohorts(
+    pairs: Sequence[DecidedPair], settings: MethodSettings, kinds: Mapping[TextFile, str]
+) -> list[DecidedPair]:
+    """Return the pairs; one whose score is usual among the other pairs of its texts is no reuse, and unclear.
+
+    Texts on one question are each other's controls; pairs with texts of another kind, such as sources, are none. A
+    score is unusual if it exceeds the median of the other pairs below the threshold by `COHORT_SPREAD` times the
+    distance of their lower quartile; with fewer than `MIN_COHORT` such pairs nothing is compared. A copy is always
+    reuse.
+
+    Args:
+        pairs: all pairs.
+        settings: of the method.
+        kinds: the kind of each text.
+    """
+    scores: defaultdict[tuple[str, TextFile], list[float]] = defaultdict(list)
+    for one in pairs:
+        if not one.decision and one.score is not None:
+            for text in (one.pair.suspicious, one.pair.source):
+                scores[kinds[one.pair.source], text].append(one.score)
+    compared = []
+    for one in pairs:
+        if one.decision and one.score is not None and not settings.is_copy(one.values):
+            kind = kinds[one.pair.source]
+            cohort = [*scores[kind, one.pair.suspicious], *scores[kind, one.pair.source]]
+            if one.score < _find_usual_score(cohort):
+                one = one._replace(record={**one.record, "decision": False, "unclear": USUAL_SCORE})
+        compared.append(one)
+    return compared
+
+
+def _find_usual_score(cohort: Sequence[float]) -> float:
+    """Return the score below which one is usual in a cohort; no score is in one that is too small."""
+    if len(cohort) < MIN_COHORT:
+        return float("-inf")
+    quartile, median, _ = quantiles(cohort, n=4, method="inclusive")
+    return median + COHORT_SPREAD * (median - quartile)
 
 
 def require_threshold(profile: Profile) -> None:

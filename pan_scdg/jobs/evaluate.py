@@ -1,7 +1,7 @@
 """``evaluate``: compare the results in output folders with the truth, alone or side by side."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ from pan_scdg.evaluation.retrieval import (
     compute_per_query,
     compute_retrieval_metrics,
 )
-from pan_scdg.jobs.result import list_changed_files, read_job
+from pan_scdg.jobs.result import list_changed_files, read_job, require_job
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.inputs import detect_task, hash_input
+from pan_scdg.pan.labels import match_labels
 from pan_scdg.pan.runs import RUN_NAMES, read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
@@ -108,7 +109,7 @@ class SideBySide:
         }
 
 
-def evaluate_side_by_side(directory: Path, outputs: Sequence[Path], truth: Path | None) -> SideBySide:
+def evaluate_side_by_side(directory: Path | None, outputs: Sequence[Path], truth: Path | None) -> SideBySide:
     """Evaluate one or more results of one input, and the differences of all others from the first.
 
     Raises:
@@ -118,20 +119,35 @@ def evaluate_side_by_side(directory: Path, outputs: Sequence[Path], truth: Path 
     return SideBySide(results, [_compare(results[0], other) for other in results[1:]])
 
 
-def evaluate(directory: Path, output: Path, truth: Path | None) -> Evaluation:
+def evaluate(directory: Path | None, output: Path, truth: Path | None) -> Evaluation:
     """Evaluate one result; a result of a part of the input is compared with the truth of that part.
 
     Args:
-        directory: the input of ``run``.
-        output: the output folder of ``run``, its result file, or a folder with the detections of another system.
-        truth: qrels file, or folder of truth XML; None: looked for in ``directory``.
+        directory: the input of ``run``; None: the result is that of a check.
+        output: the output folder of ``run`` or ``check``, a result file, or a folder with the detections of another
+            system.
+        truth: qrels file, folder of truth XML, or table of a check (`pan.labels`); None: looked for in ``directory``.
 
     Raises:
         UserError: results or truth are missing or malformed.
     """
+    if _read_job(output).get("task") == "check":
+        return evaluate_check(output, truth)
+    if directory is None:
+        raise UserError("the truth belongs to the input of `run`", "give its folder with --input", output)
     if detect_task(directory) == "pairs":
         return evaluate_pairs(directory, output, truth)
     return evaluate_retrieval(directory, output, truth)
+
+
+def evaluate_check(output: Path, truth: Path | None) -> Evaluation:
+    """Evaluate the decisions of a check by the pairs that a table names."""
+    if truth is None:
+        raise UserError("the truth of a check is a table", "give suspicious,source,label with --truth", output)
+    job = require_job(output, "check")
+    records = {(r["suspicious"], r["source"]): r for r in read_decisions(output / DECISIONS)}
+    labels = match_labels(truth, records, among=job["among"])
+    return _evaluate_decisions(output, job, labels, [records[key] for key in labels], job["input"])
 
 
 def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluation:
@@ -141,12 +157,28 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
         raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
     corpus, job = read_pairs(directory, Notices(), may_lack_files=True), _read_job(output)
     pairs = corpus.pairs[: job.get("limit")]
-    keys = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in pairs]
     passages = read_truth(truth, pairs)
+    labels = {key: bool(own) for key, own in passages.items()}
     records = _read_records(output, pairs)
+    evaluation = _evaluate_decisions(output, job, labels, records, hash_input(directory, "pairs"))
+    evaluation = replace(evaluation, notes=(*evaluation.notes, *warn_of_overruns(passages, pairs)))
+    if any(record["decision"] is None for record in records):
+        return evaluation
+    part = {*labels} if len(pairs) < len(corpus.pairs) else None
+    return replace(evaluation, figures={**evaluation.figures, **_measure_passages(truth, output, part)})
+
+
+def _evaluate_decisions(
+    output: Path,
+    job: Mapping[str, Any],
+    truth: Mapping[tuple[str, str], bool],
+    records: Sequence[Mapping[str, Any]],
+    digest: str,
+) -> Evaluation:
+    """Return the measures of decisions, given their labels in the same order and the digest of the input."""
     decided = DecidedPairs(
-        keys,
-        [bool(passages[key]) for key in keys],
+        list(truth),
+        list(truth.values()),
         _list_scores(records),
         [record["decision"] is True for record in records],
         next((record["threshold"] for record in records if record.get("threshold") is not None), None),
@@ -157,17 +189,14 @@ def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluat
     positive = f"{sum(decisions)} decided positive"
     if any(record["decision"] is None for record in records):
         positive, figures = UNDECIDED, {name: figures[name] for name in SCORE_MEASURES}
-    else:
-        if not any("score" in record for record in records):
-            figures = {name: value for name, value in figures.items() if name not in SCORE_MEASURES}
-        figures |= _measure_passages(truth, output, set(keys) if len(pairs) < len(corpus.pairs) else None)
-    notes = [f"{format_count(len(keys), 'pair')}, {sum(labels)} positive, {positive}"]
+    elif not any("score" in record for record in records):
+        figures = {name: value for name, value in figures.items() if name not in SCORE_MEASURES}
+    notes = [f"{format_count(len(labels), 'pair')}, {sum(labels)} positive, {positive}"]
     if unscored := sum(record.get("score", 0.0) is None for record in records):
         notes.append(f"warning: {format_count(unscored, 'pair')} not scored and counted as negative")
-    notes += warn_of_overruns(passages, pairs)
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
     notes += list_changed_files(output, job)
-    notes += _warn_about_calibration(job, directory)
+    notes += _warn_about_calibration(job, digest)
     return Evaluation(output, tuple(notes), figures, intervals, pairs=decided)
 
 
@@ -200,11 +229,11 @@ def _measure_passages(truth: Path, output: Path, part: Container[tuple[str, str 
     return {**plagdet._asdict(), "plagdet_score": plagdet.score}
 
 
-def _warn_about_calibration(job: Mapping[str, Any], directory: Path) -> list[str]:
+def _warn_about_calibration(job: Mapping[str, Any], digest: str) -> list[str]:
     """Return a warning if the evaluated pairs are those that the threshold was chosen on."""
     decide = job.get("profile", {}).get("decide") or {}
     calibration = decide.get("calibration")
-    if not calibration or calibration["digest"] != hash_input(directory, "pairs"):
+    if not calibration or calibration["digest"] != digest:
         return []
     pairs, positives = calibration["pairs"], calibration["positives"]
     return [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,9 @@ MAX_QUESTIONS, FIRST_WORDS = 5, 8
 """Excluded passages that are named, and the words of each that are quoted."""
 
 
+SIDES: dict["TextKind", str] = {"suspicious": "", "source": "sources/", "old": "old/"}
+"""Beginnings of names, which tell apart files of one name in several folders."""
+TextKind = Literal["suspicious", "source", "old"]
 Indices = tuple[int, int]
 """The numbers of a suspicious text and of the text that it is compared with."""
 
@@ -67,8 +70,7 @@ class CheckedText(NamedTuple):
     """The same, with blanks for what is excluded."""
     words: int
     """Number of words that are compared."""
-    extracted: bool
-    """The text was taken out of another format."""
+    kind: TextKind
     author: str = ""
     """The folder of its author; empty without one."""
 
@@ -76,11 +78,6 @@ class CheckedText(NamedTuple):
     def text(self) -> str:
         """Return the text as it is compared."""
         return self.compared.text or ""
-
-    @property
-    def kind(self) -> str:
-        """Return "suspicious" (or "texts" if there are no others), "sources" or "old"."""
-        return self.compared.doc_id.partition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ class Material:
 
     def hash(self) -> str:
         """Return the hash of all names and texts, as they are compared."""
-        lines = [f"{t.compared.doc_id}\0{t.shown.name}\0{hash_text(t.text)}" for t in self.texts]
+        lines = [f"{t.kind}\0{t.shown.name}\0{hash_text(t.text)}" for t in self.texts]
         return hash_text("\0\0".join([*lines, *(hash_text(t.shown.text) for t in self.texts)]))
 
 
@@ -148,22 +145,21 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
         if not count_words(received):
             raise UserError("contains no words", "give the text that all authors received", inputs.template)
 
-    def read(path: Path | None, side: str, prefix: str = "") -> list[CheckedText]:
+    def read(path: Path | None, kind: TextKind, prefix: str = "") -> list[CheckedText]:
         own = Notices(notices.strict)
         documents = {} if path is None else read_documents(path, own)
-        notices.include(own, "" if path == inputs.suspicious else f"{side}/")
-        return [_make_text(name, one, side, prefix, notices) for name, one in documents.items()]
+        notices.include(own, "" if path == inputs.suspicious else SIDES[kind])
+        return [_make_text(name, one, kind, prefix, notices) for name, one in documents.items()]
 
-    only_among = inputs.sources is None and inputs.old is None
-    suspicious = read(inputs.suspicious, "texts" if only_among else "suspicious")
+    suspicious = read(inputs.suspicious, "suspicious")
     if inputs.author_folders:
         suspicious = _find_authors(suspicious)
         if not any(text.author for text in suspicious):
             raise UserError("contains no folders of authors", "leave out --author-folders", inputs.suspicious)
-    if only_among and len(suspicious) < 2:
+    if inputs.sources is None and inputs.old is None and len(suspicious) < 2:
         raise UserError("contains only one text", "give at least two with --among", inputs.suspicious)
-    sources = read(inputs.sources, "sources", "sources/" if inputs.among else "")
-    old = read(inputs.old, "old", "old/")
+    sources = read(inputs.sources, "source", SIDES["source"] if inputs.among else "")
+    old = read(inputs.old, "old", SIDES["old"])
     names = Counter(text.shown.name for text in ([*suspicious] if inputs.among else []) + sources + old)
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UserError(f"two texts have the name {name} in the report", "rename one of them", inputs.suspicious)
@@ -182,18 +178,19 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
     return Material(first, second, third, inputs.among, (*excluded, *lines))
 
 
-def _make_text(name: str, document: ReadDocument, side: str, prefix: str, notices: Notices) -> CheckedText:
+def _make_text(name: str, document: ReadDocument, kind: TextKind, prefix: str, notices: Notices) -> CheckedText:
+    name = f"{prefix}{name}"
     for warning in document.warnings:
-        notices.add_file(warning.partition(",")[0], f"{prefix}{name}")
-    shown = ReportText(f"{prefix}{name}", document.text, document.warnings)
+        notices.add_file(warning.partition(",")[0], name)
     compared = _EMBEDDED.sub(lambda match: " " * len(match[0]), document.text)
-    file = TextFile(f"{side}/{name}", Path(name).name, document.path, compared)
-    return _exclude(CheckedText(shown, file, 0, document.extracted), _find_running_lines(document.text))
+    file = TextFile(name, name, document.path, compared)
+    text = CheckedText(ReportText(name, document.text, document.warnings), file, 0, kind)
+    return _exclude(text, _find_running_lines(document.text))
 
 
 def _find_authors(texts: Sequence[CheckedText]) -> list[CheckedText]:
     """Return texts with their authors: the first folder of a path below what contains the folders of all authors."""
-    folders = [text.compared.doc_id.split("/")[1:-1] for text in texts]
+    folders = [text.compared.doc_id.split("/")[:-1] for text in texts]
     around = takewhile(lambda names: len(set(names)) == 1, zip(*(path[:-1] for path in folders)))
     above = sum(1 for _ in around)
     return [text._replace(author="".join(path[above : above + 1])) for text, path in zip(texts, folders)]

@@ -17,8 +17,9 @@ from pan_scdg.resources import limit_threads
 
 Item = TypeVar("Item")
 Task = Literal["pairs", "retrieval", "check"]
-OnError = Literal["stop", "negative"]
-"""Treatment of pairs that cannot be scored: stop, or decide them negative with the reason."""
+OnError = Literal["stop", "negative", "raise"]
+"""Treatment of pairs that cannot be scored: stop and name all of them, decide them negative with the reason, or, in
+Python, raise the first error."""
 
 
 class Sample(NamedTuple):

@@ -14,7 +14,7 @@ from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.agreement import Comparison, compare_pairs, compare_runs, compare_scores
 from pan_scdg.jobs.options import RunOptions, Sample, choose_device
-from pan_scdg.jobs.pairs import DECISIONS, detect_pairs
+from pan_scdg.jobs.pairs import detect_pairs
 from pan_scdg.jobs.result import SCORES, list_packages, read_job, write_json
 from pan_scdg.jobs.retrieval import RUN, RetrievalWorker, retrieve_sources
 from pan_scdg.jobs.worker import PairWorker
@@ -28,6 +28,7 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.untrusted import is_file, stream_lines
 from pan_scdg.profile import Profile, load_profile, parse_profile
 from pan_scdg.progress import format_count
+from pan_scdg.report.pages import DECISIONS
 from pan_scdg.retrieval.candidates import CANDIDATES, read_stages
 
 REPRODUCTION = "reproduction.json"

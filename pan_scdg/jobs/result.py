@@ -27,6 +27,7 @@ from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.devices import describe_machine
+from pan_scdg.report.pages import PAGE
 
 FORMAT = 2
 """Version of the files of a result; raised when their meaning changes or the same settings give other scores."""
@@ -83,8 +84,6 @@ class ScoreFile:
                         "is not a line of scores", "delete the file and run again", self.path, number
                     ) from e
                 self._size += len(data)
-        if self.path.stat().st_size > self._size:
-            os.truncate(self.path, self._size)
 
     def _index(self, line: dict[str, Any], offset: int) -> None:
         key = (line[self._key[0]], line[self._key[1]])
@@ -109,8 +108,9 @@ class ScoreFile:
         return list(dict.fromkeys(incident for line in self._lines.values() for incident in line.get("incidents", ())))
 
     def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Write lines, all of which are in the file when this returns."""
+        """Write lines, all of which are in the file when this returns; a last line that was cut off is removed."""
         with self.path.open("ab", buffering=0) as file:
+            file.truncate(self._size)
             for line in lines:
                 data = json.dumps(line).encode() + b"\n"
                 if file.write(data) != len(data):
@@ -160,7 +160,7 @@ class WorkFolder:
         described |= {name: value for name, value in about.items() if value}
         described["files"] = {name: hash_file(self.staged / name) for name in files}
         former = read_job(self.output)
-        stale = [] if former is None else sorted({*former["files"]} - {*files})
+        stale = [] if former is None else sorted({*former["files"], PAGE} - {*files})  # `report` may have added a page
         write_json(self.path / PUBLISHING, {"job": described, "remove": stale})
         _publish(self.output)
 
@@ -250,12 +250,15 @@ def require_job(folder: Path, task: str | None = None) -> dict[str, Any]:
 
 
 def list_changed_files(folder: Path, job: Mapping[str, Any]) -> list[str]:
-    """Return a warning if a file of a complete result is missing, or is not as the run wrote it."""
+    """Return a warning if a file of a complete result is missing, or is not as the run wrote it.
+
+    The page does not count, which `report` makes again.
+    """
 
     def is_changed(name: str, digest: str) -> bool:
         return not (folder / name).is_file() or hash_file(folder / name) != digest
 
-    changed = [name for name, digest in job.get("files", {}).items() if is_changed(name, digest)]
+    changed = [name for name, digest in job.get("files", {}).items() if name != PAGE and is_changed(name, digest)]
     if not changed:
         return []
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
@@ -343,7 +346,7 @@ def _check_same(recorded: Mapping[str, Any], job: Mapping[str, Any], what: str, 
 
 def _refuse_other_files(output: Path, files: Sequence[str]) -> None:
     """Raise UserError if the output has a visible entry that is not of a former result."""
-    own = {JOB, ERROR_LOG, *(Path(name).parts[0] for name in files)}
+    own = {JOB, ERROR_LOG, *(Path(name).parts[0] for name in files), *([PAGE] if files else [])}
     others = sorted(
         entry.name for entry in output.iterdir() if not entry.name.startswith(".") and entry.name not in own
     )

@@ -5,18 +5,19 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pan_scdg.align.locator import Locator, PassageLocator
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import Alignment, Evidence
+from pan_scdg.align.units import prepare_text
 from pan_scdg.errors import InputError
 from pan_scdg.jobs.cluster import open_same_models
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
-from pan_scdg.methods import Method, MethodOptions, Score
+from pan_scdg.methods import Method, MethodOptions, Score, cover_both
 from pan_scdg.methods.alignment import open_locator
 from pan_scdg.methods.gains import GainMethod, measure_passages
 from pan_scdg.models.find import FoundModel
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.profile import Profile
-from pan_scdg.records import TextPair
+from pan_scdg.records import TextPair, TokenGains
 
 
 class PassageTask(NamedTuple):
@@ -24,17 +25,18 @@ class PassageTask(NamedTuple):
 
     pair: TextPair
     values: Mapping[str, float]
-    positive: bool
+    with_counted: bool
+    """Find the passages that count, too, not only those that do not."""
     with_gains: bool
     """Measure how much easier each passage is to predict given its source."""
 
 
-class FoundPassages(NamedTuple):
-    """The passages of a pair."""
+class LocatedPassages(NamedTuple):
+    """The passages of a pair, in characters of its files."""
 
-    evidence: list[Evidence]
-    gains: list[tuple[tuple[int, int], float]]
-    """Characters and gain in nats of the tokens in passages; empty unless the gains were asked for."""
+    passages: tuple[Evidence, ...] = ()
+    gains: TokenGains | None = None
+    """Of the tokens in passages; None unless they were asked for."""
 
 
 PairTask = Sequence[TextPair] | PassageTask
@@ -80,22 +82,33 @@ class PairWorker:
                 return [e]
         return [self.score([pair])[0] for pair in pairs]
 
-    def find_passages(self, task: PassageTask) -> FoundPassages:
+    def find_passages(self, task: PassageTask) -> LocatedPassages:
         """Return the passages of a pair, with their gains if they are asked for."""
         pair = task.pair
-        passages = self.locator.locate(pair.target, pair.source, positive=task.positive, values=task.values)
+        passages = self._locate(task)
         if not task.with_gains:
-            return FoundPassages([one._replace(passage=pair.restore(one.passage)) for one in passages], [])
-        tokens = self.token_locator
-        measured = measure_passages(self.model, tokens, pair, [evidence.passage for evidence in passages])
+            return LocatedPassages(tuple(one._replace(passage=pair.restore(one.passage)) for one in passages))
+        measured = measure_passages(self.model, self.token_locator, pair, [one.passage for one in passages])
         spans = restore_spans(pair.original_target, [span for one in measured for span in one.spans]).tolist()
         values = (gain for one in measured for gain in one.gains)
-        gains = {(begin, end): gain for (begin, end), gain in zip(spans, values, strict=True) if begin < end}
-        evidence = [
-            one._replace(passage=pair.restore(one.passage), gain=gain.mean)
-            for one, gain in zip(passages, measured, strict=True)
-        ]
-        return FoundPassages(evidence, sorted(gains.items()))
+        tokens = {(begin, end): gain for (begin, end), gain in zip(spans, values, strict=True) if begin < end}
+        return LocatedPassages(
+            tuple(
+                one._replace(passage=pair.restore(one.passage), gain=gain.mean)
+                for one, gain in zip(passages, measured, strict=True)
+            ),
+            TokenGains(*zip(*sorted(tokens.items()), strict=True)) if tokens else None,
+        )
+
+    def _locate(self, task: PassageTask) -> list[Evidence]:
+        """Return the passages that the method found itself, or those of the locator."""
+        pair = task.pair
+        if self.profile.passages is None:
+            own = self.method.find_passages(pair)
+            if own != cover_both(pair):
+                alignment = Alignment(prepare_text(pair.target), prepare_text(pair.source))
+                return [alignment.measure(passage)._replace(counts=True) for passage in own]
+        return self.locator.locate(pair.target, pair.source, positive=task.with_counted, values=task.values)
 
     @cached_property
     def token_locator(self) -> TokenLocator:
@@ -104,8 +117,17 @@ class PairWorker:
 
     @cached_property
     def locator(self) -> Locator:
-        """Return what finds the passages of the table ``[passages]``."""
+        """Return what finds the passages of the table ``[passages]``; without one, by their words."""
         return open_locator(self.profile, self.options, self.method)
+
+    @cached_property
+    def gain_method(self) -> GainMethod:
+        """Return the method that decides by gains, or explains the scores of another one by the gains of all tokens."""
+        if isinstance(self.method, GainMethod):
+            return self.method
+        if self.profile.gains is None:
+            raise ValueError(f"profile {self.profile.name} has no table [gains]")
+        return GainMethod(self.profile.gains, self.model, keep_gains=True)
 
     @cached_property
     def model(self) -> ScoringModel:

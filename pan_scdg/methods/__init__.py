@@ -19,6 +19,7 @@ from pan_scdg.models.find import FoundModel
 from pan_scdg.records import Passage, TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import Choice, choose_threshold
+from pan_scdg.scdg.gains import Gains
 from pan_scdg.settings import Calibration, ProfileTables, Table
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class Score(NamedTuple):
     warnings: tuple[str, ...] = ()
     incidents: tuple[str, ...] = ()
     """Events that may have changed the last digits, such as a lack of memory."""
-    gains: Floats | None = None
-    """Gain of each token of the target, ``[n]`` nats; None unless they are kept."""
+    gains: Gains | None = None
+    """Of the tokens of the target; None unless they are kept."""
     offsets: npt.NDArray[np.int64] | None = None
     """First character of each token in the target, and the one after its last, ``[n, 2]``."""
 

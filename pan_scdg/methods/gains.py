@@ -249,7 +249,7 @@ class GainMethod:
         if not self._keep_gains:
             return Score(values, tuple(warnings))
         offsets = self.locate_tokens(pair, mode)
-        return Score(values, tuple(warnings), gains=gains.gains, offsets=offsets)
+        return Score(values, tuple(warnings), gains=gains, offsets=offsets)
 
     def locate_tokens(self, pair: TextPair, mode: Mode) -> Offsets:
         """Return the characters of the scored tokens of a target in its file, ``[n, 2]``."""

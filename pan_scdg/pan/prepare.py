@@ -78,7 +78,7 @@ def _read_table(path: Path) -> _Table:
     table = _Table([], ({}, {}), {})
     answers: dict[tuple[Path, Path], bool | None] = {}
     errors = []
-    rows = _read_rows(path)
+    rows = read_rows(path)
     header = [name.strip().lower() for name in rows[0][1]] if rows else []
     columns: tuple[str, ...] = COLUMNS[: len(header)]
     if sorted(header) in (sorted(COLUMNS), sorted(COLUMNS[:2])):
@@ -91,7 +91,7 @@ def _read_table(path: Path) -> _Table:
                 raise UserError(what, "write 'suspicious,source' on each line", path, line)
             cells = dict(zip(columns, row, strict=True))
             files = [_check_document(path, cells[side], line) for side in COLUMNS[:2]]
-            reused = _parse_answer(path, cells["reused"], line) if "reused" in cells else None
+            reused = parse_answer(path, cells["reused"], line) if "reused" in cells else None
             if reused and not all(file.stat().st_size for file in files):  # truth has no such passages
                 raise UserError("the answer is yes, but a file of the pair is empty", "correct the answer", path, line)
             if answers.setdefault((files[0].resolve(), files[1].resolve()), reused) != reused:
@@ -108,7 +108,7 @@ def _read_table(path: Path) -> _Table:
     return table
 
 
-def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
+def read_rows(path: Path) -> list[tuple[int, list[str]]]:
     """Return line number and columns of each line that is not blank."""
     text = read_utf8(path).removeprefix("\ufeff")
     # spreadsheets also separate with semicolons or tabs; a first line without a comma cannot be meant otherwise
@@ -138,7 +138,12 @@ def _check_document(table: Path, name: str, line: int) -> Path:
     return path
 
 
-def _parse_answer(table: Path, text: str, line: int) -> bool:
+def parse_answer(table: Path, text: str, line: int) -> bool:
+    """Return True for yes.
+
+    Raises:
+        UserError: the text is neither yes nor no.
+    """
     answer = ANSWERS.get(text.strip().lower())
     if answer is None:
         raise UserError(f"{text!r} is not an answer in the column reused", "write yes or no", table, line)

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pan_scdg.records import TokenGains
 from pan_scdg.report.ranking import has_points, scale_score
-from pan_scdg.report.records import DECISION_ORDER, PairDecision, Report, ReportPair, TokenGains
+from pan_scdg.report.records import DECISION_ORDER, PairDecision, Report, ReportPair
 from pan_scdg.report.texts import TextView
 
 CHART_WIDTH = 1000

@@ -1,22 +1,18 @@
-"""Make the page of a result of `run` from its folder and the texts of its input; nothing is scored."""
+"""Make the page of a result from its folder, and from the texts of its input; nothing is computed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from pan_scdg.align.locator import PassageLocator
-from pan_scdg.align.passages import Alignment, Evidence
-from pan_scdg.align.units import count_words, prepare_text
+from pan_scdg.align.passages import Evidence
+from pan_scdg.align.units import count_words
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
-from pan_scdg.pan.truth import TAG, read_span_files
-from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, Passage, TextFile
+from pan_scdg.pan.text_alignment import read_pairs, read_text
+from pan_scdg.progress import Progress, format_count
+from pan_scdg.records import TextFile, TokenGains
 from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.query_page import render_retrieval
 from pan_scdg.report.records import (
@@ -24,7 +20,6 @@ from pan_scdg.report.records import (
     Report,
     ReportPair,
     ReportText,
-    TokenGains,
     make_report_pair,
     rank_pair,
     read_evidence,
@@ -34,79 +29,121 @@ from pan_scdg.report.view import MAX_DETAILS
 from pan_scdg.report.wording import UNDECIDED, describe_job
 
 PAGE = "report.html"
+DECISIONS, PASSAGES, GAINS = "decisions.jsonl", "passages.jsonl", "gains.jsonl.gz"
+TEXTS = "texts.jsonl"
+"""The texts of a check as they were read, with what was excluded."""
+PAIRS_TABLE, TEXTS_TABLE = "report.csv", "texts.csv"
+AMONG = "Compared with one another; the report cannot tell who copied from whom."
 MAX_TOKENS = 1_000_000
 """Tokens whose gains are read for a page, which shows fewer of them."""
 
 
-def write_page(folder: Path, job: Mapping[str, Any], directory: Path) -> str:
+def write_page(folder: Path, job: Mapping[str, Any], directory: Path | None = None) -> str:
     """Write the page of a result into its folder; return the name of the file.
 
     Args:
         folder: of the result, staged or complete.
         job: its ``job.json``.
-        directory: the input.
+        directory: the input; None: of a check, whose result contains the texts.
 
     Raises:
         UserError: the input cannot be read.
     """
-    if job["task"] == "pairs":
-        page = render_report(make_run_report(folder, job, directory))
+    if job["task"] == "retrieval":
+        page = render_retrieval(folder, job, _need(directory, folder))
     else:
-        page = render_retrieval(folder, job, directory)
+        page = render_report(read_report(folder, job, directory))
     save_page(page, folder / PAGE)
     return PAGE
 
 
-class DecidedPair(NamedTuple):
-    """A pair of the input, and what the report shows of it."""
-
-    pair: DocumentPair
-    shown: ReportPair
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Return the ids of its documents."""
-        return self.pair.suspicious.doc_id, self.pair.source.doc_id
+def _need(directory: Path | None, folder: Path) -> Path:
+    if directory is None:
+        raise UserError("the page shows texts of the input", "give its folder with --input", folder)
+    return directory
 
 
-def make_run_report(folder: Path, job: Mapping[str, Any], directory: Path) -> Report:
-    """Return the report of pair detection; see `write_page`."""
-    records = {(record["suspicious"], record["source"]): record for record in read_lines(folder / "decisions.jsonl")}
-    names = {
-        record[side]: record.get(f"{side}_name", record[side])
-        for record in records.values()
-        for side in ("suspicious", "source")
-    }
-    pairs = [
-        pair
-        for pair in read_pairs(directory, Notices()).pairs
-        if (pair.suspicious.doc_id, pair.source.doc_id) in records
-    ]
-    method = job["profile"]["decide"]["method"]
-    suspicious = RunTexts((pair.suspicious for pair in pairs), names, method)
+def read_report(folder: Path, job: Mapping[str, Any], directory: Path | None = None) -> Report:
+    """Return the report of decided pairs; see `write_page`."""
+    records = list(read_lines(folder / DECISIONS))
+    if job["task"] == "check":
+        return _read_check(folder, job, records)
+    return _read_run(folder, job, records, _need(directory, folder))
+
+
+def _read_run(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[str, Any]], directory: Path) -> Report:
+    decided = {(record["suspicious"], record["source"]) for record in records}
+    pairs = [pair for pair in read_pairs(directory, Notices()).pairs if pair.key in decided]
+    names = {r[side]: r.get(f"{side}_name", r[side]) for r in records for side in ("suspicious", "source")}
+    suspicious = RunTexts((pair.suspicious for pair in pairs), names, job["profile"]["decide"]["method"])
     sources = RunTexts((pair.source for pair in pairs), names)
-    decided: list[DecidedPair] = []
-    with Progress("reading texts", len(pairs)) as progress:
-        for pair in pairs:
-            left, right = suspicious.shown[pair.suspicious.doc_id], sources.shown[pair.source.doc_id]
+    shown = []
+    with Progress("reading texts", len(records)) as progress:
+        for record in records:
+            left, right = suspicious.shown[record["suspicious"]], sources.shown[record["source"]]
             words = suspicious.count_words(left), sources.count_words(right)
-            record = records[pair.suspicious.doc_id, pair.source.doc_id]
-            decided.append(DecidedPair(pair, make_report_pair(record, (left, right), words)))
+            shown.append(make_report_pair(record, (left, right), words))
             progress.update()
-    decided.sort(key=lambda one: (*rank_pair(one.shown), one.shown.suspicious, one.shown.source))
-    threshold = next(iter(records.values()))["threshold"]
-    warnings = [job["partial"]] if job.get("partial") else []
     return Report(
-        f"{len(pairs):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
+        f"{len(shown):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
         suspicious,
         sources,
-        tuple(_add_details(folder, decided, suspicious, sources)),
-        threshold,
+        _add_details(folder, records, shown),
+        records[0]["threshold"],
         {**describe_job(job), "suspicious_texts": len(suspicious), "sources": len(sources)},
-        (*warnings, *([UNDECIDED] if threshold is None else [])),
-        table_file="decisions.jsonl",
-        passages_file="passages.jsonl" if (folder / "passages.jsonl").exists() else "",
+        tuple([job["partial"]] if job.get("partial") else []) + _warn_undecided(records),
+        table_file=DECISIONS,
+        passages_file=PASSAGES if (folder / PASSAGES).exists() else "",
     )
+
+
+def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Report:
+    method, among, about = job["profile"]["decide"]["method"], bool(job["among"]), job["check"]
+    lines = {kind: list[dict[str, Any]]() for kind in ("suspicious", "source", "old")}
+    for line in read_lines(folder / TEXTS):
+        lines[line["kind"]].append(line)
+    suspicious, others = lines["suspicious"], [*lines["source"], *lines["old"]]
+    targets = {line["name"]: _read_text(line).exclude_quotations(method) for line in suspicious}
+    sources = (targets if among else {}) | {line["name"]: _read_text(line) for line in others}
+    words = {line["name"]: line["words"] for line in suspicious}
+    source_words = (words if among else {}) | {line["name"]: line["words"] for line in others}
+    shown = []
+    for record in records:
+        names = record["suspicious"], record["source"]
+        shown.append(make_report_pair(record, names, (words[names[0]], source_words[names[1]])))
+    counts = {"source": len(lines["source"]), "old text": len(lines["old"])}
+    compared = ["each other"] * among + [format_count(n, what) for what, n in counts.items() if n]
+    title = f"{format_count(len(targets), 'text')} compared with {', '.join(compared)}"
+    facts = {**describe_job(job, job["template"]), "suspicious_texts": len(targets)}
+    not_listed = f"{about['not_listed']:,} pairs that cannot reach the threshold are not listed"
+    return Report(
+        " and ".join(title.rsplit(", ", 1)),
+        targets,
+        sources,
+        _add_details(folder, records, shown),
+        records[0]["threshold"],
+        facts | {f"{what}s": count for what, count in counts.items() if count},
+        (
+            *about["lines"],
+            *_warn_undecided(records),
+            *([AMONG] if among else []),
+            *([not_listed] if about["not_listed"] else []),
+        ),
+        among=among,
+        not_listed=about["not_listed"],
+        not_read=about["not_read"],
+        table_file=PAIRS_TABLE,
+        passages_file=PASSAGES if (folder / PASSAGES).exists() else "",
+    )
+
+
+def _read_text(line: Mapping[str, Any]) -> ReportText:
+    excluded = tuple(Excluded(*part) for part in line["excluded"])
+    return ReportText(line["name"], line["text"], tuple(line["warnings"]), excluded)
+
+
+def _warn_undecided(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    return (UNDECIDED,) if records[0]["threshold"] is None else ()
 
 
 class RunTexts(Mapping[str, ReportText]):
@@ -154,20 +191,16 @@ class RunTexts(Mapping[str, ReportText]):
 
 
 def _add_details(
-    folder: Path, decided: Sequence[DecidedPair], suspicious: RunTexts, sources: RunTexts
-) -> Iterator[ReportPair]:
-    """Yield the pairs with passages and gains; passages are searched here if the run did not."""
-    evidence: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
-    for line in read_lines(folder / "passages.jsonl"):
-        evidence[line["suspicious"], line["source"]].append(read_evidence(line))
-    gains = _read_gains(folder / "gains.jsonl.gz", [one.key for one in decided[:MAX_DETAILS]])
-    for number, one in enumerate(decided):
-        passages, tokens = evidence.get(one.key, []), gains.get(one.key)
-        if not passages and one.shown.decision != "no sign" and number < MAX_DETAILS:
-            texts = suspicious[one.shown.suspicious].text, sources[one.shown.source].text
-            passages = _read_detection(folder / name_detection(one.pair), *texts)
-            passages = passages if tokens is None else _average_gains(passages, tokens)
-        yield replace(one.shown, passages=tuple(passages), gains=tokens)
+    folder: Path, records: Sequence[Mapping[str, Any]], shown: Sequence[ReportPair]
+) -> tuple[ReportPair, ...]:
+    """Return the pairs with passages and, of the best ones, gains; best first."""
+    keys = ((record["suspicious"], record["source"]) for record in records)
+    rows = sorted(zip(keys, shown), key=lambda row: (*rank_pair(row[1]), row[1].suspicious, row[1].source))
+    passages: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
+    for line in read_lines(folder / PASSAGES):
+        passages[line["suspicious"], line["source"]].append(read_evidence(line))
+    gains = _read_gains(folder / GAINS, [key for key, _ in rows[:MAX_DETAILS]])
+    return tuple(replace(one, passages=tuple(passages.get(key, ())), gains=gains.get(key)) for key, one in rows)
 
 
 def _read_gains(path: Path, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenGains]:
@@ -180,23 +213,6 @@ def _read_gains(path: Path, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, 
             space -= len(line["gains"])
             gains[key] = TokenGains(tuple((begin, end) for begin, end in line["offsets"]), tuple(line["gains"]))
     return gains
-
-
-def _read_detection(detection: Path, target: str, source: str) -> list[Evidence]:
-    """Return the passages of a detection XML; if it covers both texts as wholes, those that share words."""
-    spans = read_span_files([detection], TAG)
-    passages = [Passage(s.this_offset, s.this_length, s.source_offset, s.source_length) for s in spans]
-    if not passages or passages == [Passage(0, len(target), 0, len(source))]:
-        return PassageLocator().locate(target, source)
-    alignment = Alignment(prepare_text(target), prepare_text(source))
-    return [alignment.measure(passage)._replace(counts=True) for passage in passages]
-
-
-def _average_gains(passages: Iterable[Evidence], tokens: TokenGains) -> list[Evidence]:
-    """Return the passages with the mean gain of the tokens that begin in each."""
-    begins, gains = np.array([begin for begin, _ in tokens.spans]), np.array(tokens.gains)
-    inside = [(passage, (begins >= passage.begin) & (begins < passage.end)) for passage in passages]
-    return [passage._replace(gain=float(gains[mask].mean())) if mask.any() else passage for passage, mask in inside]
 
 
 def make_pair_report(

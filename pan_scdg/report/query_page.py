@@ -13,9 +13,9 @@ from pan_scdg.align.passages import Evidence
 from pan_scdg.align.units import count_words
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Corpus, read_queries
-from pan_scdg.records import Query
+from pan_scdg.records import Query, TokenGains
 from pan_scdg.report.html import SHARED_SCRIPTS, render_page
-from pan_scdg.report.records import TokenGains, read_evidence, read_lines
+from pan_scdg.report.records import read_evidence, read_lines
 from pan_scdg.report.texts import TextView
 from pan_scdg.report.view import (
     MAX_PAGE_BYTES,

@@ -14,13 +14,11 @@ from pan_scdg.align.units import find_excluded
 from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.progress import format_count
-from pan_scdg.records import Passage
+from pan_scdg.records import Passage, TokenGains
 
 PairDecision = Literal["likely", "unclear", "no sign"]
 """Likely: the score reaches the threshold. Unclear: it is near it, there is none, or a text is too short."""
 DECISION_ORDER: dict[PairDecision, int] = {"likely": 0, "unclear": 1, "no sign": 2}
-UNCLEAR_MARGIN = 0.1
-"""An alignment score at most this far below the threshold is unclear: benchmarks/results/check.md."""
 QUOTED: dict[Kind, str] = {
     "quotation": "in a quotation",
     "references": "in a list of references",
@@ -28,8 +26,6 @@ QUOTED: dict[Kind, str] = {
 }
 """Why a stretch of a text is compared and does not count."""
 _NOT_BREAK = re.compile(r"[^\n]")
-UNCLEAR_SHARE = 0.1
-"""A gain that at most this share of the calibration's negatives reaches is unclear."""
 
 
 class Excluded(NamedTuple):
@@ -61,13 +57,6 @@ class ReportText(NamedTuple):
             for span in subtract_spans(begin, end, self.excluded)
         ]
         return self._replace(excluded=tuple(sorted([*self.excluded, *parts])))
-
-
-class TokenGains(NamedTuple):
-    """Gains of the tokens of a suspicious text: the places ``[begin, end)`` in characters and the values in nats."""
-
-    spans: tuple[tuple[int, int], ...]
-    gains: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -163,18 +152,10 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
         decision = "unclear"
     elif record["decision"]:
         decision = "likely"
-    elif is_near(record):
+    elif record["unclear"] is not None:
         decision = "unclear"
-        warnings.append("the score is just below the threshold")
+        warnings.append(record["unclear"])
     return ReportPair(*names, record["score"], decision, warnings=tuple(warnings), too_short=tuple(too_short))
-
-
-def is_near(record: Mapping[str, Any]) -> bool:
-    """Return True if a score below the threshold is so near that it is unclear."""
-    if record.get("method") == "alignment":
-        return bool(record["score"] >= record["threshold"] - UNCLEAR_MARGIN)
-    share = record.get("negatives_at_least")
-    return bool(record.get("near_threshold")) or (share is not None and share <= UNCLEAR_SHARE)
 
 
 def rank_pair(pair: ReportPair) -> tuple[int, bool, float]:
@@ -187,7 +168,7 @@ def read_evidence(line: Mapping[str, Any]) -> Evidence:
     """Return the passage of a line of ``passages.jsonl`` or ``evidence.jsonl``."""
     begin, begin2, end2 = line["begin"], line["begin2"] or 0, line["end2"] or 0
     passage = Passage(begin, line["end"] - begin, begin2, end2 - begin2)
-    more = {name: line[name] for name in ("gain", "within", "counts") if name in line}
+    more = {name: line[name] for name in ("gain", "within", "counts", "note") if name in line}
     return Evidence(passage, line["similarity"], line["verbatim"], **more)
 
 

@@ -3,14 +3,11 @@
 import csv
 import io
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
-from pan_scdg.align.passages import Evidence
 from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.pan.detections import format_decision
 from pan_scdg.report.ranking import RankedPair, is_next, measure_points, measure_text_share, rank_texts
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.wording import LOOK_NEXT, format_share
@@ -135,29 +132,6 @@ def _shorten(name: str) -> str:
     """Return a name without its middle if it is long: a path begins with the author, and ends with the file."""
     half = MAX_NAME_CHARACTERS // 2
     return name if len(name) <= MAX_NAME_CHARACTERS else f"{name[: half - 2]}...{name[1 - half :]}"
-
-
-def format_passages(report: Report) -> Iterator[str]:
-    """Yield a line of ``passages.jsonl`` for each passage of each pair, in the order of the report.
-
-    ``begin`` and ``end`` are characters of the suspicious text, ``begin2`` and ``end2`` of the source; ``sentences``
-    and ``sentences2`` are the whole sentences around them.
-    """
-    for pair in report.pairs:
-        for passage in pair.passages:
-            yield format_decision(_describe_passage(report, pair, passage))
-
-
-def _describe_passage(report: Report, pair: ReportPair, passage: Evidence) -> Mapping[str, Any]:
-    left, right = report.suspicious[pair.suspicious].text, report.sources[pair.source].text
-    return {
-        "suspicious": pair.suspicious,
-        "source": pair.source,
-        **passage.to_json(),
-        "sentences": list_sentences(left, passage.begin, passage.end),
-        "sentences2": list_sentences(right, passage.begin2, passage.end2),
-        "note": passage.note,
-    }
 
 
 def list_sentences(text: str, begin: int, end: int) -> list[str]:

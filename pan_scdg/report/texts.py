@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.report.records import Excluded, TokenGains, blank_out, subtract_spans
+from pan_scdg.records import TokenGains
+from pan_scdg.report.records import Excluded, blank_out, subtract_spans
 from pan_scdg.sentences import find_sentence_spans
 
 _CHANGED = re.compile("[\0\ud800-\udfff]")

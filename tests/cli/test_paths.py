@@ -72,14 +72,15 @@ def test_calibrate_replaces_profiles_alone(place: str, source_copy: Path, cli: R
     (work / "link.toml").symlink_to(source_copy / "pairs")
     os.mkfifo(work / "pipe.toml")
     before = read_files(work)
-    write = ("--profile", SMALL, "--write", source_copy / place)
+    write = ("--profile", SMALL, "--scores", work / "scores", "--write", source_copy / place)
     check_refused(cli("calibrate", "--input", source_copy, *write), "--write")
     assert read_files(work) == before
 
 
 def test_calibrate_does_not_replace_the_profile_that_it_reads(source_copy: Path, cli: Run, tmp_path: Path) -> None:
     profile = Path(shutil.copy(SMALL, tmp_path / "mine.toml"))
-    done = cli("calibrate", "--input", source_copy, "--profile", profile, "--write", profile)
+    where = ("--input", source_copy, "--scores", tmp_path / "scores")
+    done = cli("calibrate", *where, "--profile", profile, "--write", profile)
     check_refused(done, "overlaps --profile")
 
 

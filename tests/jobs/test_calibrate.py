@@ -206,12 +206,10 @@ def test_the_profile_of_a_result_can_be_calibrated(pairs_input: Path, cli: Run, 
 
 
 @pytest.mark.parametrize("target", ["absent/mine.toml", "my profile.toml"])
-def test_an_unusable_target_is_found_before_anything_is_scored(
-    cli: Run, pairs_input: Path, forwards: list[int], tmp_path: Path, target: str
-) -> None:
-    done = cli("calibrate", "--input", pairs_input, "--profile", "scdg-mini", "--write", tmp_path / target)
+def test_an_unusable_target_is_one_line(cli: Run, pairs_input: Path, scores: Path, tmp_path: Path, target: str) -> None:
+    where = ("--input", pairs_input, "--scores", scores, "--write", tmp_path / target)
+    done = cli("calibrate", *where, "--profile", scores / "job.json")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert not forwards
     assert not (tmp_path / target).exists()
 
 
@@ -225,21 +223,30 @@ def test_profile_without_threshold_decides_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_n_of_character_n_grams_and_weights_are_chosen_in_one_command(
+def score_and_calibrate(cli: Run, directory: Path, profile: object, written: Path) -> None:
+    scores = written.with_suffix(".scores")
+    where = ("--input", directory, "--profile", profile)
+    done = cli("run", *where, "--output", scores, "--scores-only", "--device", "cpu")
+    assert done.code == 0, done.err
+    done = cli("calibrate", *where, "--scores", scores, "--write", written)
+    assert done.code == 0, done.err
+
+
+def test_n_of_character_n_grams_and_weights_are_chosen(
     cli: Run, pairs_input: Path, records: Records, tmp_path: Path
 ) -> None:
     texts = {p.stem: p.read_text(encoding="utf-8") for p in sorted(pairs_input.glob("s*/*.txt"))}
     lines = (pairs_input / "pairs").read_text().splitlines()
     pairs = [tuple(name.removesuffix(".txt") for name in line.split()) for line in lines]
     where = ("--input", pairs_input, "--device", "cpu")
-    assert cli("calibrate", *where, "--profile", "pan25-char-ngrams", "--write", tmp_path / "n.toml").code == 0
+    score_and_calibrate(cli, pairs_input, "pan25-char-ngrams", tmp_path / "n.toml")
     chosen: Any = load_profile(str(tmp_path / "n.toml"))
     scores_by = {n: {p: compute_covered_share(texts[p[0]], texts[p[1]], n) for p in pairs} for n in char_ngrams.GRID}
     f1, _, n, threshold = choose_by_brute_force(scores_by)  # type: ignore[arg-type]
     assert (chosen.char_ngrams.n, chosen.decide.threshold) == (n, pytest.approx(float(threshold)))
     assert chosen.decide.calibration.f1 == pytest.approx(float(f1), abs=1e-6)
 
-    assert cli("calibrate", *where, "--profile", "pan25-gram-logistic", "--write", tmp_path / "g.toml").code == 0
+    score_and_calibrate(cli, pairs_input, "pan25-gram-logistic", tmp_path / "g.toml")
     rows = [measure_overlap(split_tokens(texts[s]), split_tokens(texts[r]), 4) for s, r in pairs]
     weights = fit_logistic(rows, [pair in POSITIVE for pair in pairs])
     assert load_profile(str(tmp_path / "g.toml")).gram_logistic.weights == weights  # type: ignore[union-attr]
@@ -288,9 +295,9 @@ def test_scores_of_another_n_are_refused(
 )
 def test_a_profile_may_write_its_tables_in_any_form(cli: Run, pairs_input: Path, tmp_path: Path, tables: str) -> None:
     (tmp_path / "mine.toml").write_text(f'name = "mine"\ndescription = "of the user"\n{tables}\n', encoding="utf-8")
-    where = ("--input", pairs_input, "--device", "cpu")
+    where = ("--input", pairs_input)
     scored = ("--profile", "pan25-gram-logistic", "--scores-only", "--output", tmp_path / "scores")
-    assert cli("run", *where, *scored).code == 0
+    assert cli("run", *where, *scored, "--device", "cpu").code == 0
     for old, new in (("mine", "new"), ("new", "newer")):
         target = ("--profile", tmp_path / f"{old}.toml", "--write", tmp_path / f"{new}.toml")
         done = cli("calibrate", *where, *target, "--scores", tmp_path / "scores")

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from pan_scdg import Scorer, UserError
-from pan_scdg.jobs.check import COHORT_WARNING, ScoredPair, compare_with_cohorts
+from pan_scdg.jobs.decisions import USUAL_SCORE, DecidedPair, compare_with_cohorts
 from pan_scdg.jobs.material import NO_TEMPLATE
+from pan_scdg.methods import Score
 from pan_scdg.methods.alignment import AlignmentSettings
 from pan_scdg.pan.documents import CONVERTERS
-from pan_scdg.report.records import ReportPair
+from pan_scdg.records import DocumentPair, TextFile
 from tests.pan.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 from tests.report.samples import Page
 
@@ -83,6 +84,11 @@ def read_rows(output: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def read_texts(output: Path) -> dict[str, str]:
+    lines = (output / "texts.jsonl").read_text(encoding="utf-8").splitlines()
+    return {line["name"]: line["text"] for line in map(json.loads, lines)}
+
+
 def read_passages(output: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (output / "passages.jsonl").read_text(encoding="utf-8").splitlines()]
 
@@ -109,7 +115,6 @@ def test_a_folder_against_a_folder(check: Callable[..., Any], tmp_path: Path) ->
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "alice.txt" in page
     assert "<title>25 texts compared with 11 sources</title>" in page
-    assert not (tmp_path / "out" / "texts").exists()
 
 
 def test_python_gives_the_pairs_and_passages_of_the_command(check: Callable[..., Any], tmp_path: Path) -> None:
@@ -152,8 +157,8 @@ def test_decisions_are_those_of_run_with_and_without_a_first_stage(
     folder = write(tmp_path / "in", {"pairs": "".join(f"{target} {source}\n" for target, source in pairs)})
     shutil.copytree(targets, folder / "susp")
     shutil.copytree(sources, folder / "src")
-    for module in ("jobs.check", "report.records"):  # one of these pairs is then unclear
-        monkeypatch.setattr(f"pan_scdg.{module}.UNCLEAR_MARGIN", 0.5)
+    for module in ("check", "decisions"):  # one of these pairs is then unclear
+        monkeypatch.setattr(f"pan_scdg.jobs.{module}.UNCLEAR_MARGIN", 0.5)
     done = cli("run", "--input", folder, "--output", tmp_path / "decided", "--device", "cpu")
     assert done.code == 0, done.err
     lines = (tmp_path / "decided" / "decisions.jsonl").read_text().splitlines()
@@ -526,7 +531,8 @@ def test_a_text_is_a_row_with_one_share_and_its_name_as_written(check: Callable[
     assert done.out.splitlines()[2].split() == ["Jürgen.txt", "likely", "83", *share.split(), "李.txt"]
     written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir() if path.is_file()}
     assert f">{share}<" in written["report.html"]
-    assert written.keys() == {"job.json", "passages.jsonl", "report.csv", "report.html", "texts.csv"}
+    lines = {f"{name}.jsonl" for name in ("decisions", "passages", "scores", "texts")}
+    assert written.keys() == {"job.json", *lines, "report.csv", "report.html", "texts.csv"}
     assert not [name for name, content in written.items() if str(tmp_path) in content]
 
 
@@ -543,12 +549,11 @@ def test_texts_out_of_other_formats_are_kept(check: Callable[..., Any], tmp_path
     page = "<html><body>" + "".join(f"<p>{part}</p>" for part in text.split("\n\n")) + "</body></html>"
     texts = write(tmp_path / "susp", {"in/page.html": page, "plain.md": text})
     check(texts, pick(tmp_path / "src", "roman-roads.txt"))
-    kept = (tmp_path / "out/texts/suspicious/in/page.html.txt").read_text(encoding="utf-8")
+    kept = read_texts(tmp_path / "out")["in/page.html"]
     assert kept.split() == text.split()
     passages = {passage["suspicious"]: passage for passage in read_passages(tmp_path / "out")}
     passage = passages["in/page.html"]
     assert kept[passage["begin"] : passage["end"]].startswith(passage["sentences"][0])
-    assert not (tmp_path / "out/texts/suspicious/plain.md.txt").exists()
 
 
 @OFFICE
@@ -566,7 +571,7 @@ def test_passages_of_office_files_are_places_of_the_text_that_is_kept(
     check(write_bytes(tmp_path / "susp", files), SOURCE)
     assert [row["decision"] for row in read_rows(tmp_path / "out")] == ["likely"] * 3
     for passage in read_passages(tmp_path / "out"):
-        kept = (tmp_path / f"out/texts/suspicious/{passage['suspicious']}.txt").read_text(encoding="utf-8")
+        kept = read_texts(tmp_path / "out")[passage["suspicious"]]
         shared = kept[passage["begin"] : passage["end"]].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split()
         assert shared == text[passage["begin2"] : passage["end2"]].split()
         assert len(shared) >= 300
@@ -596,8 +601,9 @@ def test_files_that_cannot_be_read_are_listed_and_the_others_compared(
     with (tmp_path / "out" / "texts.csv").open(encoding="utf-8-sig", newline="") as file:
         assert {row["text"] for row in csv.DictReader(file) if row["decision"] == "not read"} == set(reasons)
     assert "1 of 2 pages have no text, page 2 first" in page
-    assert "Käse – für Müller" in (tmp_path / "out" / "texts" / "suspicious" / "cp1252.txt.txt").read_text("utf-8")
-    assert "“Käse” und Brötchen" in (tmp_path / "out" / "texts" / "suspicious" / "page.html.txt").read_text("utf-8")
+    kept = read_texts(tmp_path / "out")
+    assert "Käse – für Müller" in kept["cp1252.txt"]
+    assert "“Käse” und Brötchen" in kept["page.html"]
     assert "the encoding is Windows-1252: cp1252.txt, page.html" in done.err
     assert done.err.count("the encoding is UTF-16") == 1
     assert "b.pdf: This PDF is a scan" in check(texts, SOURCE, "--overwrite", "--strict", code=2).err
@@ -641,23 +647,24 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear() -> None:
     median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[0]
     limit = median + 8 * (median - quartile)
 
-    def decide(score: float, others: Sequence[float], copied: float = 0.0, kind: str = "sources") -> str:
-        kinds = ["suspicious", "sources", *[kind] * len(others)]
-        decisions = ["likely", *["no sign"] * len(others)]
+    def decide(score: float, others: Sequence[float], copied: float = 0.0, kind: str = "source") -> bool | None:
+        texts = [TextFile(str(number), "", Path()) for number in range(len(others) + 2)]
+        kinds = dict(zip(texts, ["suspicious", "source", *[kind] * len(others)]))
+        measured = Score({"copied": copied, "words": 90.0})
         pairs = [
-            ScoredPair((0, j + 1), ReportPair("t", str(j), s, d), {"copied": copied, "words": 90.0})  # type: ignore[arg-type]
-            for j, (s, d) in enumerate(zip([score, *others], decisions, strict=True))
+            DecidedPair(DocumentPair(texts[0], text), {"score": s, "decision": s == score, "unclear": None}, measured)
+            for text, s in zip(texts[1:], [score, *others])
         ]
         compared = compare_with_cohorts(pairs, AlignmentSettings(model="m"), kinds)
         assert compared[1:] == pairs[1:]
-        assert (COHORT_WARNING in compared[0].shown.warnings) == (compared[0].shown.decision == "unclear")
-        return compared[0].shown.decision
+        assert compared[0].record["unclear"] == (None if compared[0].decision else USUAL_SCORE)
+        return compared[0].decision
 
-    assert decide(limit + 0.001, cohort) == "likely"
-    assert decide(limit - 0.001, cohort) == "unclear"
-    assert decide(limit - 0.001, cohort, copied=50.0) == "likely"
-    assert decide(limit - 0.001, cohort[:9]) == "likely"
-    assert decide(limit - 0.001, cohort, kind="old") == "likely"
+    assert decide(limit + 0.001, cohort)
+    assert not decide(limit - 0.001, cohort)
+    assert decide(limit - 0.001, cohort, copied=50.0)
+    assert decide(limit - 0.001, cohort[:9])
+    assert decide(limit - 0.001, cohort, kind="old")
 
 
 def test_headers_and_footers_of_pages_are_not_compared(check: Callable[..., Any], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.decisions import DecisionRule, require_threshold
+from pan_scdg.jobs.decisions import JUST_BELOW, DecisionRule, require_threshold
 from pan_scdg.profile import Profile, parse_profile
 
 RANGE = {"tokens": [200, 900], "nats_per_byte": [1.0, 2.0], "common_words": 0.6}
@@ -33,8 +33,10 @@ def decide_score(score: float, fingerprint: str = "", computed_in: str | None = 
 @pytest.mark.parametrize("score", [0.0, 0.39, 0.45, 0.5, 0.55, 0.61])
 def test_a_score_of_at_least_the_threshold_is_positive_and_one_within_the_noise_is_near(score: float) -> None:
     fields = {"score": score, "threshold": 0.5, "decision": score >= 0.5, "method": "containment", "warnings": ["odd"]}
-    assert decide_score(score) == fields
-    assert decide_score(score, noise=0.1) == {**fields, "near_threshold": 0.4 < score < 0.6}
+    is_near = 0.4 < score < 0.6
+    just_below = JUST_BELOW if 0.4 < score < 0.5 else None
+    assert decide_score(score) == {**fields, "unclear": None}
+    assert decide_score(score, noise=0.1) == {**fields, "near_threshold": is_near, "unclear": just_below}
 
 
 def test_the_threshold_of_another_model_decides_nothing() -> None:

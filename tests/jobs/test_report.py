@@ -3,6 +3,7 @@
 import html
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,6 @@ def test_the_official_check_takes_an_output_with_a_page(run_own: Callable[..., P
 
 def test_the_page_has_passages_where_the_profile_asks_for_none(run_own: Callable[..., Path]) -> None:
     output = run_own(CONTAINMENT, "--report")
-    assert not (output / "passages.jsonl").exists()
     page, other = read_page(output), read_page(run_own(WITH_PASSAGES, "--report", output="other"))
     assert page.details == other.details
     assert any(detail["passages"] for detail in page.details.values())
@@ -169,16 +169,18 @@ def test_gains_of_tokens_and_of_passages_are_in_the_page(
     assert run(pairs_input, output, "--report").code == 0
     page = read_page(output)
     tokens = {(line["suspicious"], line["source"]): line for line in records(output / "gains.jsonl.gz")}
+    passages = defaultdict(list)
+    for line in records(output / "passages.jsonl"):
+        passages[line["suspicious"], line["source"]].append(line)
     measured = 0
     for row in page.rows:
         line, detail = tokens[row["suspicious"], row["source"]], page.details[int(row["data-number"])]
         spans = np.array(line["offsets"])
         shown = spans[:, 0] < spans[:, 1]
         assert detail["gains"][2::3] == [round(100 * gain) for gain in np.array(line["gains"])[shown].tolist()]
-        for number, (begin, end, *_) in enumerate(detail["passages"], 1):
-            mean = np.array(line["gains"])[(spans[:, 0] >= begin) & (spans[:, 0] < end)].mean()
+        for number, passage in enumerate(passages[row["suspicious"], row["source"]], 1):
             said = page.read_sentence(f"pair-{row['data-number']}-{number}")
-            assert f"{mean:.2f} nats per token" in said
+            assert f"{passage['gain']:.2f} nats per token" in said
             measured += 1
     assert measured
 

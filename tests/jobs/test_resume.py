@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.jobs import pairs
+from pan_scdg.jobs import pipeline
 from pan_scdg.jobs.result import ScoreFile
 
 Run = Callable[..., Any]
@@ -67,7 +67,7 @@ def test_run_that_appends_one_batch_at_a_time_ends_byte_identical(
     monkeypatch: pytest.MonkeyPatch,
     visible: Visible,
 ) -> None:
-    monkeypatch.setattr(pairs, "BATCH_CHARACTERS", 1)  # every pair is a batch
+    monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", 1)  # every pair is a batch
     output, whole = tmp_path / "out", tmp_path / "whole"
     total = count_calls(monkeypatch, ScoreFile, "append", lambda: run(source, whole, "--keep-gains"))
     assert total > 3

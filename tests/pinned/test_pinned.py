@@ -123,8 +123,10 @@ def write_profile(case: dict[str, Any], folder: Path) -> str:
         profile = str(folder / "stand-in.toml")
         Path(profile).write_text(text, encoding="utf-8")
     if case.get("calibrated"):
-        data, calibrated = str(INPUTS["test"].parent / "calibration"), str(folder / "calibrated.toml")
-        assert run_command(["calibrate", "--input", data, "--profile", profile, "--write", calibrated]) == 0
+        data, scores = str(INPUTS["test"].parent / "calibration"), str(folder / "scores")
+        calibrated, where = str(folder / "calibrated.toml"), ["--input", data, "--profile", profile]
+        assert run_command(["run", *where, "--scores-only", "--output", scores, "--device", "cpu"]) == 0
+        assert run_command(["calibrate", *where, "--scores", scores, "--write", calibrated]) == 0
         profile = calibrated
     return profile
 

@@ -1,0 +1,268 @@
+"""The one way of a pair: read, checked, put into a batch, scored by a worker, decided, and given passages.
+
+`run`, `check` and Python differ in how they read pairs and in what they write; all three call `compute_pairs`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pan_scdg.errors import InputError, UserError, UserErrors
+from pan_scdg.jobs.decisions import DecidedPair, DecisionRule
+from pan_scdg.jobs.options import OnError
+from pan_scdg.jobs.result import ScoreFile
+from pan_scdg.jobs.worker import LocatedPassages, PairWorker, PassageTask
+from pan_scdg.methods import Method, Score
+from pan_scdg.normal_form import SURPLUS_MARKS, has_surplus_marks
+from pan_scdg.notices import Notices
+from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.progress import Progress
+from pan_scdg.records import DocumentPair, TextPair
+
+BATCH_CHARACTERS = 50_000
+"""Characters of the pairs that are scored together; a longer pair is a batch of its own."""
+MAX_MEASURED_PAIRS = 100
+"""The best pairs of a result, whose passages' gains are measured; a passage takes about a second."""
+LEFT_OUT = "left_out"
+"""The number of passages of a pair that do not count, such as quotations."""
+Compute = Callable[[Iterable[Any]], Iterator[Any]]
+"""Computes tasks of a `PairWorker`, in order: `jobs.cluster.Workers.map`."""
+Review = Callable[[list[DecidedPair]], list[DecidedPair]]
+"""A rule about all decided pairs together, before passages are searched."""
+
+
+class PairScores:
+    """The scores of pairs, in memory and, if they belong to a result, in its score file.
+
+    Args:
+        file: scores of a stopped run, to which new ones are appended; None: they stay in memory.
+    """
+
+    def __init__(self, file: ScoreFile | None = None) -> None:
+        self._file = file
+        self._scores: dict[tuple[str, str], Score] = {}
+
+    def __contains__(self, pair: DocumentPair) -> bool:
+        return pair.key in (self._scores if self._file is None else self._file)
+
+    def __getitem__(self, pair: DocumentPair) -> Score:
+        """Return the score of a pair; gains of tokens that are in a file are left there."""
+        if self._file is None:
+            return self._scores[pair.key]
+        line = self._file[pair.key]
+        return Score(line["values"], tuple(line["warnings"]))
+
+    def append(self, scores: Mapping[DocumentPair, Score]) -> None:
+        """Add the scores of a batch."""
+        if self._file is None:
+            self._scores |= {pair.key: score for pair, score in scores.items()}
+        else:
+            self._file.append(_make_line(pair, score) for pair, score in scores.items())
+
+
+def _make_line(pair: DocumentPair, score: Score) -> dict[str, Any]:
+    suspicious, source = pair.key
+    line: dict[str, Any] = {
+        "suspicious": suspicious,
+        "source": source,
+        "values": {name: value if isinstance(value, int) else float(value) for name, value in score.values.items()},
+        "warnings": list(score.warnings),
+    }
+    if score.incidents:
+        line["incidents"] = list(score.incidents)
+    if score.gains is not None and score.offsets is not None:
+        line |= {"gains": [round(gain, 6) for gain in score.gains.gains.tolist()], "offsets": score.offsets.tolist()}
+    return line
+
+
+@dataclass
+class CheckedPairs:
+    """The pairs that can be scored, with their lengths in characters, and why the others cannot."""
+
+    lengths: dict[DocumentPair, tuple[int, int]] = field(default_factory=dict)
+    """Of target and source."""
+    errors: dict[DocumentPair, UserError] = field(default_factory=dict)
+
+
+def compute_pairs(
+    pairs: Sequence[DocumentPair],
+    worker: PairWorker,
+    compute: Compute,
+    scores: PairScores,
+    rule: DecisionRule,
+    notices: Notices,
+    *,
+    on_error: OnError = "stop",
+    for_page: bool = True,
+    measured_pairs: int = MAX_MEASURED_PAIRS,
+    review: Review | None = None,
+) -> list[DecidedPair]:
+    """Score and decide pairs, and find their passages.
+
+    Args:
+        pairs: distinct pairs, whose texts are read when they are needed.
+        worker: opened the method; its language model explains passages if ``worker.explains``.
+        compute: computes the tasks of the worker.
+        scores: those of a stopped run are not computed again.
+        rule: decides by score.
+        notices: counts what is unusual in the texts.
+        on_error: treatment of pairs that cannot be scored.
+        for_page: also find the passages that only a page shows.
+        measured_pairs: number of pairs, the best ones, whose passages' gains are measured.
+        review: decides about all pairs together.
+
+    Returns:
+        The decided pairs, in order, unless ``review`` returned others.
+
+    Raises:
+        UserError: see `score_pairs`.
+    """
+    checked = score_pairs(pairs, worker, compute, scores, notices, on_error)
+    decided = decide_pairs(pairs, checked, scores, rule)
+    if review is not None:
+        decided = review(decided)
+    return _add_passages(decided, worker, compute, for_page, measured_pairs)
+
+
+def score_pairs(
+    pairs: Sequence[DocumentPair],
+    worker: PairWorker,
+    compute: Compute,
+    scores: PairScores,
+    notices: Notices,
+    on_error: OnError = "stop",
+) -> CheckedPairs:
+    """Check all pairs, and score the batches that have no scores yet; see `compute_pairs`.
+
+    A batch is computed as a whole, since the last digits of a score depend on what is computed together.
+
+    Raises:
+        UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop"; with "raise" the first error
+            itself.
+    """
+    checked = _check_pairs(pairs, worker.method, notices, on_error)
+    batches = [
+        batch
+        for batch in make_batches(checked.lengths, worker.profile.method_settings.max_batch)
+        if not all(pair in scores for pair in batch)
+    ]
+    tasks = ([read_pair_texts(pair) for pair in batch] for batch in batches)
+    with Progress("scoring pairs", sum(map(len, batches))) as progress:
+        for batch, results in zip(batches, compute(tasks), strict=True):
+            computed = dict(zip(batch, results, strict=True))
+            scores.append({pair: score for pair, score in computed.items() if isinstance(score, Score)})
+            for pair, e in computed.items():
+                if isinstance(e, InputError) and on_error == "raise":
+                    raise e
+                if isinstance(e, InputError):
+                    what = f"with {pair.source.doc_id} as source: {e.what}"
+                    checked.errors[pair] = UserError(what, e.remedy, pair.suspicious.path)
+            _stop_on_errors(checked, on_error)
+            progress.update(len(batch))
+    return checked
+
+
+def _check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices, on_error: OnError) -> CheckedPairs:
+    """Read all pairs, and check that the method can score them."""
+    checked = CheckedPairs()
+    with Progress("checking pairs", len(pairs)) as progress:
+        for pair in pairs:
+            try:
+                texts = read_pair_texts(pair)
+                method.check(texts)
+                target, source = texts.originals
+                checked.lengths[pair] = len(target), len(source)
+            except UserError as e:
+                if on_error == "raise":
+                    raise
+                where = pair.suspicious.path if e.where == pair.suspicious.doc_id else e.where
+                checked.errors[pair] = UserError(e.what, e.remedy, where, e.line)
+            else:
+                if not texts.source.strip():
+                    notices.add("empty source document", str(pair.source.path))
+                for file, text in zip(pair[:2], texts.originals):
+                    if has_surplus_marks(text):
+                        notices.add(SURPLUS_MARKS, str(file.path))
+            progress.update()
+    _stop_on_errors(checked, on_error)
+    for error in checked.errors.values():
+        notices.add("pair not scored, decided negative", f"{error.where}: {error.what}")
+    return checked
+
+
+def _stop_on_errors(checked: CheckedPairs, on_error: OnError) -> None:
+    if checked.errors and on_error == "stop":
+        errors = checked.errors.values()
+        raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
+
+
+def read_pair_texts(pair: DocumentPair) -> TextPair:
+    """Read the texts of a pair."""
+    target, source = pair.suspicious, pair.source
+    return TextPair.compose(target.doc_id, source.doc_id, read_text(target), read_text(source))
+
+
+def make_batches(
+    lengths: Mapping[DocumentPair, tuple[int, int]], max_batch: int | None = None
+) -> list[list[DocumentPair]]:
+    """Return batches of up to `BATCH_CHARACTERS`: the pairs of a target together, those with the longest pair first.
+
+    A pair that does not fit in memory thus shows at the beginning.
+    """
+    by_target: defaultdict[str, list[DocumentPair]] = defaultdict(list)
+    for pair in lengths:
+        by_target[pair.suspicious.doc_id].append(pair)
+    groups = sorted(by_target.values(), key=lambda pairs: -max(sum(lengths[pair]) for pair in pairs))
+    batches: list[list[DocumentPair]] = []
+    space = 0
+    for pair in (pair for group in groups for pair in group):
+        if not batches or sum(lengths[pair]) > space or len(batches[-1]) == max_batch:
+            batches.append([])
+            space = BATCH_CHARACTERS
+        batches[-1].append(pair)
+        space -= sum(lengths[pair])
+    return batches
+
+
+def decide_pairs(
+    pairs: Sequence[DocumentPair], checked: CheckedPairs, scores: PairScores, rule: DecisionRule
+) -> list[DecidedPair]:
+    """Return the decision about each pair, in order."""
+    decided = []
+    for pair in pairs:
+        if pair in checked.errors:
+            decided.append(DecidedPair(pair, rule.decide_failed(checked.errors[pair])))
+        else:
+            score = scores[pair]
+            decided.append(DecidedPair(pair, rule.decide(score.values, score.warnings), score))
+    return decided
+
+
+def _add_passages(
+    decided: Sequence[DecidedPair], worker: PairWorker, compute: Compute, for_page: bool, measured_pairs: int
+) -> list[DecidedPair]:
+    """Return the pairs with their passages, unless the profile asks for none and no page shows them."""
+    if worker.profile.passages is None and not for_page:
+        return list(decided)
+    shown = [one for one in decided if _has_passages(one, for_page)]
+    best = sorted(shown, key=lambda one: (one.decision is not True, -(one.score or 0.0)))
+    measured = {one.pair for one in best[:measured_pairs]} if worker.explains else set()
+    tasks = (
+        PassageTask(read_pair_texts(one.pair), one.values, one.decision is True or one.is_unclear, one.pair in measured)
+        for one in shown
+    )
+    located: dict[DocumentPair, LocatedPassages] = {}
+    with Progress("finding passages", len(shown)) as progress:
+        for one, found in zip(shown, compute(tasks), strict=True):
+            located[one.pair] = found
+            progress.update()
+    return [one._replace(**located[one.pair]._asdict()) if one.pair in located else one for one in decided]
+
+
+def _has_passages(one: DecidedPair, for_page: bool) -> bool:
+    """Return True for a pair whose passages are searched: those that count of a positive one, others of any.
+
+    A page also shows those of unclear pairs.
+    """
+    return bool(one.decision or one.values.get(LEFT_OUT) or (for_page and one.is_unclear))
