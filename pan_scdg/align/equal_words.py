@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 
+from pan_scdg.align import languages
 from pan_scdg.align.seeds import find_runs
 from pan_scdg.align.units import Integers, Words, normalise_word, read_words, stem_word
 
@@ -12,39 +13,13 @@ MIN_RUN_WORDS = 4
 """Equal words in a row that are marked as one stretch if one of them is no function word."""
 MIN_WORD_LENGTH = 2
 """Characters of a single word that is marked, unless it is a number."""
-FUNCTION_WORDS = """
-a about above after again against all almost also although always am among amongst an and another any are around as at
-away be because been before being below besides between both but by can cannot could did do does doing done down
-during each either else enough even ever every few for from further get gets got had has have having he her here hers
-herself him himself his how however if in into is it its itself just less made make makes making many may me might
-more most much must my myself near neither never no none nor not now of off often on once one only onto or other
-others our ours out over own per perhaps quite rather said same say says shall she should since so some still such
-take taken takes than that the their theirs them themselves then there therefore these they thing things this those
-though through thus to too took toward towards under until up upon us very was way ways we well were what whatever
-when where whereas whether which while who whom whose why will with within without would yet you your yours
-
-aber alle als auch auf aus bei beim bis da damit dann das dass dem den denn der des die diese diesem diesen dieser
-dieses doch du durch ein eine einem einen einer eines er es für haben hat hatte hatten ich ihm ihn ihnen ihr ihre
-ihrem ihren ihrer im ist ja jede jeder jedoch kann kein keine können mehr mit muss nach nicht noch nur ob oder ohne
-schon sehr sein seine seinem seinen seiner sich sie sind soll über um und uns unter vom von vor waren weil wenn wer
-werden wie wieder wir wird wo wurde wurden zu zum zur zwischen
-
-au aux avec ce ces cette comme dans de du elle elles en est et était été être il ils je la le les leur leurs lui mais
-même ne nos notre nous ont ou où par pas plus pour qu que qui sa sans se ses si sont sur tous tout très un une vous
-
-al aunque como con cual cuando del desde donde el ella ellas ellos entre eran esa ese eso esta estaba están estas este
-esto estos fue fueron había han hasta hay las lo los más mi muy otra otras otro otros para pero por porque sido sobre
-su sus también tan tiene todo todos una uno unos ya
-"""
-"""Words of any English, German, French or Spanish text, without a few that have content in another, such as "war"."""
-
 Stretches = list[tuple[int, int]]
 
 
 def find_equal_words(target: str, source: str) -> tuple[Stretches, Stretches]:
     """Return the stretches of two passages whose words are equal, in characters, in order and without overlap.
 
-    Words are folded as for an alignment. Single words are equal if their stems are, unless they are `FUNCTION_WORDS`.
+    Words are folded as for an alignment. Single words are equal if their stems are, unless they are function words.
     """
     first, second = read_words(target), read_words(source)
     common = _list_stems(first) & _list_stems(second)
@@ -62,7 +37,7 @@ def _list_stems(text: Words) -> set[str]:
 
 @cache
 def _fold_function_words() -> frozenset[str]:
-    return frozenset(map(normalise_word, FUNCTION_WORDS.split()))
+    return frozenset(map(normalise_word, languages.read_words("function_words")))
 
 
 def _mark(text: Words, common: set[str], runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -1,8 +1,10 @@
 """Find the parts of a text whose words are those of everyone: title page, contents, declarations, acknowledgements."""
 
 import re
+from functools import cache
 from itertools import chain
 
+from pan_scdg.align.languages import compile_words, read_words
 from pan_scdg.align.quotations import PARAGRAPH_END, Span
 from pan_scdg.align.references import (
     LINE,
@@ -10,49 +12,14 @@ from pan_scdg.align.references import (
     MAX_WRAPPED_LENGTH,
     MIN_ENTRIES,
     is_list_heading,
+    is_named,
     name_heading,
 )
 from pan_scdg.sentences import find_section_name, is_bare_heading
 
-_CONTENTS_NAME = re.compile(
-    r"(?:table of )?contents|inhalt(?:sverzeichnis|sübersicht)?|gliederung|table des matières|sommaire|índice|sumário"
-    r"|indice|sommario|inhoud(?:sopgave)?|spis treści|innehåll(?:sförteckning)?|indhold(?:sfortegnelse)?|innhold"
-    r"|innholdsfortegnelse|sisällys(?:luettelo)?|obsah|tartalom(?:jegyzék)?|içindekiler|содержание|оглавление|зміст"
-    r"|目次|目录|目錄|차례|목차"
-)
 _CONTENTS_ENTRY = re.compile(r"\s*\S.*?(?P<gap>[\s.…·_]+)(?P<page>\d{1,3}|[ivxlIVXL]{1,6})\s*")
 _LEADER = re.compile(r"(?:[.…·_]\s?){3}")
 """What leads to a number of a page; below a heading a space does."""
-
-_DECLARATION_NAME = re.compile(
-    r"""declarations?|(?:declaration|statement|affirmation|affidavit|pledge|certificate)\ (?:of|on)\ (?:\w+\ ){0,3}?
-    (?:authorship|originality|honou?r|honesty|integrity|work|plagiarism)
-    |(?:(?:student|author|candidate)(?:['’]?s)?|honou?r|honesty|integrity|(?:non-|anti-)?plagiarism|originality
-    |authorship|academic\ (?:integrity|honesty))\ (?:declaration|statement|affirmation|pledge|code)
-    |erklärung|(?:eidesstattliche|ehrenwörtliche|eigenhändigkeits|selbst(?:st)?ändigkeits|eigenständigkeits|plagiats|
-    urheberschafts)[-\ ]?(?:erklärung|versicherung)
-    |erklärung\ (?:zur|über\ die|der)\ (?:\w+\ )?(?:selbst(?:st)?ändigkeit|eigenständigkeit|urheberschaft)
-    |(?:déclaration|attestation)\ (?:sur\ l['’]honneur|d['’](?:honneur|authenticité|originalité|intégrité)
-    |(?:anti-?|de\ non[-\ ])plagiat)
-    |declaración\ (?:jurada|de\ (?:\w+\ )?(?:autoría|originalidad|honestidad|autenticidad|honor))
-    |declaração\ de\ (?:\w+\ )?(?:autoria|originalidade|honra|integridade|autenticidade)
-    |dichiarazione\ (?:di\ |d['’])(?:originalità|autenticità|integrità|onestà|autonomia)
-    |verklaring\ van\ (?:originaliteit|authenticiteit|eigen\ werk)|(?:eigen\ ?werk|plagiaat|eer)verklaring
-    |oświadczenie(?:\ autora|\ o\ samodzielności)?|(?:čestné\ )?prohlášení|(?:čestné\ )?vyhlásenie
-    |eredetiségi\ nyilatkozat|tro\ og\ love-?\ ?erklæring|(?:etik\ )?beyan(?:ı|name)?
-    |(?:原创性|独创性|诚信|原創性)声?聲?明|誓約書|宣誓書|서약서
-    |acknowledge?ments?|danksagung|remerciements?|agradecimientos|agradecimentos|ringraziamenti|dankwoord|podziękowania
-    |благодарности|致谢|致謝|謝辞|감사의\ 글""",
-    re.VERBOSE,
-)
-"""The heading of a declaration or of acknowledgements, in lower case."""
-_FIRST_PERSON = re.compile(
-    r"\b(?:i|my|we|our|undersigned|ich|wir|meine[rn]?|hiermit|je|j['’]\w+|nous|soussignée?|yo|mis?|eu|meus?|minhas?|declaro|io"
-    r"|miei|dichiaro|ik|hierbij|jag|jeg|vi|undertegnede|vakuutan|oświadczam|prohlašuji|vyhlasujem|kijelentem|alulírott"
-    r"|ederim|teşekkür\w*|dziękuję|я|мы)\b|本人|我|私|본인|나는|저는",
-    re.IGNORECASE,
-)
-"""What a declaration says that other text below such a heading may not."""
 MIN_TITLE_LINES = 3
 """Lines of a title page."""
 MIN_SENTENCE_WORDS = 8
@@ -77,7 +44,7 @@ def find_contents(text: str) -> list[Span]:
         line = match[0] if match is not None and len(match[0]) <= MAX_ENTRY_LENGTH else ""
         entry = _CONTENTS_ENTRY.fullmatch(line)
         number = int(entry["page"]) if entry and entry["page"].isdecimal() else 0
-        opens = bool(line) and _CONTENTS_NAME.fullmatch(name_heading(line)) is not None
+        opens = bool(line) and compile_words("contents", "{}").fullmatch(name_heading(line)) is not None
         if match and entry and not opens and (headed or _LEADER.match(entry["gap"].lstrip())) and number >= page:
             begin = match.start() if not entries and not headed else begin
             end, entries, page, is_wrapped = match.end(), entries + 1, number, False
@@ -114,7 +81,7 @@ def find_declarations(text: str) -> list[Span]:
     lines = list(LINE.finditer(text))
     for match, following in zip(lines, [*(line[0] for line in lines[1:]), ""]):
         line = match[0]
-        opens = len(line) <= MAX_WRAPPED_LENGTH and _DECLARATION_NAME.fullmatch(name_heading(line)) is not None
+        opens = is_named(line, "declarations")
         if is_open and (opens or _ends_declaration(text, match, following)):
             found.append((begin, end))
             is_open = False
@@ -123,7 +90,14 @@ def find_declarations(text: str) -> list[Span]:
         end = match.end()
     if is_open:
         found.append((begin, end))
-    return [span for span in found if _FIRST_PERSON.search(text, *span)]
+    return [span for span in found if _compile_first_person().search(text, *span)]
+
+
+@cache
+def _compile_first_person() -> re.Pattern[str]:
+    """Return the pattern of the words; in Chinese, Japanese and Korean other letters may stand next to them."""
+    words = (word if word[0] >= "\u1100" else rf"\b(?:{word})\b" for word in read_words("first_person"))
+    return re.compile("|".join(words), re.IGNORECASE)
 
 
 def _ends_declaration(text: str, line: re.Match[str], following: str) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.align.languages import compile_words
 from pan_scdg.align.quotations import Span
 from pan_scdg.sentences import MARKDOWN, find_section_name
 
@@ -33,7 +34,7 @@ _INNER_MARKS = ",;，；、،؛"
 _CLOSERS = " \t\r*_`\"'”’»“‘«›‹)]}）」』#|\\"
 _OPENERS = re.compile(r"[\s*_>|\"'“”„«»‘’(\[{-]*")
 _ITEM = re.compile(r"[\s>]*[-*+•–▪◦·] ")
-_CAPTION = re.compile(r"\W*(?:fig(?:ure)?|tab(?:le|elle)?|abb(?:ildung)?|tableau|figura|tabla)\b\.? ?\d", re.IGNORECASE)
+_CAPTION = r"(?i)\W*{}\b\.? ?\d"
 _INNER_END = re.compile(r"[^\W\d_A-Z]{4}[.!?…][\"')\]”’»]*\s+[^\W\d_a-z]|[。！？]")
 
 
@@ -48,7 +49,7 @@ class _Line(NamedTuple):
     @property
     def is_marked(self) -> bool:
         """Return True for a heading of Markdown, a caption with its number, and the usual name of a section."""
-        is_marked = MARKDOWN.match(self.text) or _CAPTION.match(self.text)
+        is_marked = MARKDOWN.match(self.text) or compile_words("captions", _CAPTION).match(self.text)
         return self.words <= MAX_MARKED_WORDS and bool(is_marked or (self.is_label and find_section_name(self.text)))
 
     @property

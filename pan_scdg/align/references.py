@@ -2,21 +2,12 @@
 
 import re
 
+from pan_scdg.align.languages import Kind, compile_words
 from pan_scdg.align.quotations import Span
 from pan_scdg.sentences import find_section_name, strip_marks
 
-_LIST_NAME = re.compile(
-    r"""(?:[\w-]+\ ){0,3}?(?:
-    references?|referen\w{2,5}|referências|références|riferimenti|\w*bibliogra\w+|sito?gra\w+|webogra\w+|sources|resources
-    |web\ ?sites?|works\ (?:cited|consulted)|further\ reading|(?:end|foot)?notes|citations|literatur\w*
-    |litterat?ur\w*|literatuur\w*|\w*quellen\w*|bronnen\w*|fuentes|källor|källför\w+|kilde\w*|lähteet|lähdeluettelo
-    |irodalom\w*|zdroje|źródła|piśmiennictwo|kaynak\w*|литература|литературы|источники|джерела|المراجع|מקורות
-    |(?:table\ of\ )?(?:cases|legislation|statutes|authorities)|rechtsprechung\w*
-    |[\w・]*(?:参考文献|參考文獻|引用文献)|참고\ ?문헌
-    )(?:\ \w+){0,3}""",
-    re.VERBOSE,
-)
-"""A heading, in lower case; that of a review of literature may be one, too, since only entries make a list."""
+_LIST_NAME = r"(?:[\w-]+ ){0,3}?{}(?: \w+){0,3}"
+"""A heading of a list, which may also be that of a review of literature, since only entries make a list."""
 _HEADING_NUMBER = re.compile(r"[\divx]{1,4}[.)]?\s+")
 LINE = re.compile(r"^[^\S\n]*\S[^\n]*", re.MULTILINE)
 _FOUR_DIGITS, _LINK = r"(?:1[5-9]|20)\d\d", r"\bdoi\b|https?://|www\."
@@ -124,7 +115,12 @@ def name_heading(line: str) -> str:
 
 def is_list_heading(line: str) -> bool:
     """Return True for a line that names a list."""
-    return len(line) <= MAX_WRAPPED_LENGTH and _LIST_NAME.fullmatch(name_heading(line)) is not None
+    return is_named(line, "references", _LIST_NAME)
+
+
+def is_named(line: str, kind: Kind, template: str = "{}") -> bool:
+    """Return True for a short line whose name is one of a kind of part."""
+    return len(line) <= MAX_WRAPPED_LENGTH and compile_words(kind, template).fullmatch(name_heading(line)) is not None
 
 
 def _is_entry(line: str, following: str, below_heading: bool) -> bool:
