@@ -1,4 +1,6 @@
-# make demo             set up, then explain one verdict and run both tasks on part of the examples
+# make help             list these commands
+# make setup            create .venv from requirements.lock, with every extra except gpu
+# make demo             set up, then explain one decision and run both tasks on part of the examples
 # make test             set up, then run the whole test suite
 # make test-long        tests that `make test` leaves out; recorded in benchmarks/results/long-tests.md
 # make test-transformers5  tests of language models, and one run, with transformers 5
@@ -14,7 +16,10 @@
 #                       copy without .git.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: demo test test-long test-transformers5 faults test-processors fuzz lint setup gpu lock audit pin-base-image
+.PHONY: help demo test test-long test-transformers5 faults test-processors fuzz lint setup gpu lock audit pin-base-image
+
+help:
+	@sed -n '/^#/!q; s/^# //p' Makefile
 
 setup:
 	@bash tools/setup.sh

@@ -65,7 +65,7 @@ class Profile(ProfileTables):
         tables = {name for name in METHODS if self._find_table(name) is not None}
         method = None if self.decide is None else self.decide.method
         if method is not None and method not in METHODS:
-            raise ValueError(f"decide.method {method!r} is no method: use one of {', '.join(METHODS)}")
+            raise ValueError(f"decide.method {method!r} is not a method: use one of {', '.join(METHODS)}")
         if method is not None and method not in tables:
             raise ValueError(f"the table [{name_table(method)}] is missing, but decide.method names it")
         if others := tables - {method, "gains"}:

@@ -227,7 +227,7 @@ class RetrievalSettings(Table):
     @model_validator(mode="after")
     def _has_one_parameter(self) -> "RetrievalSettings":
         if AGGREGATIONS[self.aggregation].statistics:
-            raise ValueError(f"the aggregation {self.aggregation} belongs into [gains]")
+            raise ValueError(f"the aggregation {self.aggregation} belongs in [gains]")
         if (AGGREGATIONS[self.aggregation].parameter == "w") != (self.w is not None):
             raise ValueError("w needs the aggregation share or a window aggregation")
         return self

@@ -78,7 +78,7 @@ def test_arrays_become_tuples(tmp_path):
         ),
         (SMALL.replace('"gains"', '"gains"\nthreshold = 0.1'), "a threshold needs the q"),
         (SMALL.replace('"gains"', '"alignment"'), "the table [alignment] is missing, but decide.method names it"),
-        (SMALL.replace('"gains"', '"gians"'), "decide.method 'gians' is no method: use one of gains, alignment"),
+        (SMALL.replace('"gains"', '"gians"'), "decide.method 'gians' is not a method: use one of gains, alignment"),
         (SMALL + "[gians]\n", "gians: Extra inputs are not permitted"),
         (SMALL + "[containment]\n", "[containment] does not belong to the method gains"),
         (SMALL.replace("[model]\nname", "[passages]\nencoder"), "needs a table [model]"),

@@ -109,7 +109,7 @@ def _report(e: Exception) -> int:
         if "failed to map segment" in str(e):
             remedy += "; a noexec mount of Python's packages has the same effect"
         reason = f": {get_first_line(e)}" if str(e) else ""
-        return _fail(f"memory is too short{reason}. {remedy}.", 2)
+        return _fail(f"not enough memory{reason}. {remedy}.", 2)
     if isinstance(e, FileNotFoundError) and not _has_working_directory():
         return _fail("the working directory was removed. Change into one that exists.", 2)
     if isinstance(e, OSError) and e.errno in DISK_FAULTS:

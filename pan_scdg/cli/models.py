@@ -42,8 +42,8 @@ def fetch(name: str, revision: str | None) -> None:
     """Fetch a model into the model cache.
 
     Models come from the Hugging Face hub, at a pinned commit and without files that could contain code. If the hub
-    requires an account, set HF_TOKEN to a token. This is the only command that uses the network. NAME may also be
-    "terrier", for a profile of yours with the engine of that name.
+    requires an account, set HF_TOKEN to a token. Besides this command, only `tira` and profiles that ask a chat
+    endpoint use the network. NAME may also be "terrier", for a profile of yours with the engine of that name.
 
     \b
     Example:

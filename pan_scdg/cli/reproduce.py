@@ -60,14 +60,14 @@ def reproduce(
     seed: int,
     **rest: Any,
 ) -> None:
-    """Compute the result of `run` in RESULT again as its job.json says, and compare both.
+    """Compute the result of `run` in RESULT again, as its job.json says, and compare both.
 
     The last line is the verdict: "reproduced" (exit code 0), "reproduced within noise" (4), "not reproduced" (5) or
     "cannot be reproduced" (6). To continue after a stop, repeat the command.
 
     \b
     Example:
-      pan-scdg reproduce out --input examples/pan25-pairs/test --output out/again
+      pan-scdg reproduce out --input examples/pan25-pairs/test --output again
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.options import Sample

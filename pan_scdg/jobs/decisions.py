@@ -103,7 +103,7 @@ class DecisionRule:
             say(
                 [
                     f"warning: calibrated in {decide.dtype} and computed in {dtype}: pairs near the "
-                    "threshold may be decided otherwise"
+                    "threshold may be decided differently"
                 ]
             )
         self._noise = decide.noise if same_model and same_dtype else None

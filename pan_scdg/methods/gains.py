@@ -75,7 +75,7 @@ class GainSettings(MethodSettings):
     def _has_one_parameter(self) -> "GainSettings":
         entry = AGGREGATIONS[self.aggregation]
         if entry.joint:
-            raise ValueError(f"the aggregation {self.aggregation} belongs into [retrieval]")
+            raise ValueError(f"the aggregation {self.aggregation} belongs in [retrieval]")
         for other in {"q", "w"} - {entry.parameter}:
             if getattr(self, other) is not None:
                 what = f"which uses {entry.parameter or 'none'}"

@@ -1,4 +1,4 @@
-"""Fetch a published model at a commit into the model cache; only ``models fetch`` uses the network.
+"""Fetch a published model at a commit into the model cache; a run never uses the network.
 
 The Dockerfile runs this module, ``python -m pan_scdg.models.fetch "scdg-mini NAME@REVISION ..."``, in a stage that
 contains only the modules it needs, so that other changes of the code do not fetch the models again.

@@ -171,7 +171,7 @@ def _open_archive(path: Path, file: BinaryIO) -> ZipFile:
     try:
         return ZipFile(file)
     except (BadZipFile, OSError, RuntimeError, ValueError) as e:
-        raise UserError("no zip file, or a damaged one", "ask for a new copy", path) from e
+        raise UserError("not a zip file, or damaged", "ask for a new copy", path) from e
 
 
 def _list_members(

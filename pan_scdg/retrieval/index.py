@@ -58,7 +58,7 @@ def check_index(folder: Path, manifest: dict[str, Any]) -> None:
     try:
         existing = json.loads((folder / MANIFEST).read_text(encoding="ascii"))
     except FileNotFoundError as e:
-        raise UserError("no index of a corpus", "make one with the command index", folder) from e
+        raise UserError("is not an index of a corpus", "make one with the command index", folder) from e
     except (OSError, ValueError) as e:
         raise UserError(f"not a readable search index: {e}", "delete it and run again", folder) from e
     remedy = "make one for this input with the command index, with this profile, model and device"

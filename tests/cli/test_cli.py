@@ -260,10 +260,10 @@ def test_a_signal_during_the_imports_is_not_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
-        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "memory is too short: libtorch_cpu"),
-        (RuntimeError("can't start new thread"), "memory is too short: can't start new thread. Raise the limit"),
-        (OSError(12, "Cannot allocate memory"), r"memory is too short: \[Errno 12\] Cannot allocate memory. Raise"),
-        (MemoryError(), r"memory is too short. Raise the limit \(`ulimit -v`\) or give more memory"),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "not enough memory: libtorch_cpu"),
+        (RuntimeError("can't start new thread"), "not enough memory: can't start new thread. Raise the limit"),
+        (OSError(12, "Cannot allocate memory"), r"not enough memory: \[Errno 12\] Cannot allocate memory. Raise"),
+        (MemoryError(), r"not enough memory. Raise the limit \(`ulimit -v`\) or give more memory"),
     ],
 )
 def test_a_lack_of_memory_is_one_line(

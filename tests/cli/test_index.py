@@ -118,7 +118,7 @@ def test_what_is_no_index_of_this_corpus_is_refused(
     folder = tmp_path / "index"
     folder.mkdir()
     expected = {
-        "no index of a corpus": lambda: None,
+        "is not an index of a corpus": lambda: None,
         "not a readable search index": lambda: (folder / "manifest.json").write_text("{"),
         "another version": lambda: (folder / "manifest.json").write_text(json.dumps({"format": 0})),
     }

@@ -200,7 +200,7 @@ def test_members_of_a_hostile_zip_file_are_named_and_the_others_read(tmp_path: P
             lambda data: data.replace(b"\x14\0\0\0\x08", b"\x14\0\1\0\x08"),
             "a.txt: This file is prot",
         ),
-        ({"a.txt": b"a"}, lambda data: data[:40], "no zip file, or a damaged one. Ask for a new copy."),
+        ({"a.txt": b"a"}, lambda data: data[:40], "not a zip file, or damaged. Ask for a new copy."),
         ({"a.txt": b"a"}, lambda data: data[8:], "a.txt: This file is damaged in the zip file. Ask for a new copy."),
         ({}, lambda data: data, "contains no texts"),
         ({f"{n}.txt": b"0" * (60 << 20) for n in range(2)}, lambda data: data, "looks like a compression bomb"),

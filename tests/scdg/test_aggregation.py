@@ -80,7 +80,7 @@ def test_aggregation_of_a_profile() -> None:
 
 @pytest.mark.parametrize("name", ["share", "none", "window_median"])
 def test_a_profile_for_pairs_has_an_aggregation_of_the_registry_that_is_not_joint(name: str) -> None:
-    with pytest.raises(ValidationError, match=r"belongs into|not an aggregation"):
+    with pytest.raises(ValidationError, match=r"belongs in|not an aggregation"):
         GainSettings(limit=512, aggregation=name)
 
 
