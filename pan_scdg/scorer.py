@@ -132,7 +132,7 @@ class Scorer:
             raise UserError(f"unknown engine {engine!r}", f"use {' or '.join(get_args(EngineName))}")
         self.profile = profile if isinstance(profile, Profile) else load_profile(str(profile))
         folder = None if model is None else Path(model)
-        keeps = self.profile.decide is not None and self.profile.decide.method == "gains"
+        keeps = self.profile.decide is not None and "keep_gains" in self.profile.method_settings.options
         self._options = MethodOptions(choose_device(self.profile, device), folder, engine=engine, keep_gains=keeps)
         self._closed = False
         if self.profile.decide is not None:

@@ -13,7 +13,6 @@ from pan_scdg.align.selection import select_pairs
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.jobs.decisions import (
-    UNCLEAR_MARGIN,
     DecidedPair,
     DecisionRule,
     compare_with_cohorts,
@@ -216,7 +215,7 @@ def _choose_pairs(
                 progress.update()
 
         sources = (method.encoder.encode(compose(text.text).text) for text in material.texts[first:])
-        least = rule.threshold - UNCLEAR_MARGIN
+        least = rule.threshold - method.settings.unclear_margin
         selected = select_pairs(encode_targets(), sources, method.settings.compute_score, least)
     chosen = {_sort(material, (i, first + j)) for i, j in selected}
     return [pair for pair in pairs if pair in chosen]

@@ -16,10 +16,8 @@ from pan_scdg.records import DocumentPair, TextFile, TokenGains
 from pan_scdg.scdg.calibration_range import compute_share_at_least
 
 FINGERPRINT_CHARACTERS = 40
-UNCLEAR_MARGIN = 0.1
-"""An alignment score at most this far below the threshold is unclear: benchmarks/results/check.md."""
 UNCLEAR_SHARE = 0.1
-"""A score of another method that at most this share of the calibration's negatives reaches is unclear."""
+"""A score that at most this share of the calibration's negatives reaches is unclear, with most methods."""
 JUST_BELOW = "the score is just below the threshold"
 MIN_COHORT = 10
 """Other pairs of both texts below the threshold, from which on a score is compared with theirs."""
@@ -136,8 +134,8 @@ class DecisionRule:
 
     def _is_just_below(self, record: Mapping[str, Any]) -> bool:
         """Return True if the score of a pair without reuse is near the threshold."""
-        if self.method == "alignment":
-            return bool(record["score"] >= record["threshold"] - UNCLEAR_MARGIN)
+        if self.settings.unclear_margin is not None:
+            return bool(record["score"] >= record["threshold"] - self.settings.unclear_margin)
         share = record.get("negatives_at_least")
         return bool(record.get("near_threshold")) or (share is not None and share <= UNCLEAR_SHARE)
 

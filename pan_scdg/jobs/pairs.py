@@ -112,8 +112,8 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
 
 
 def _choose_method_options(profile: Profile, options: RunOptions) -> MethodOptions:
-    """Return the options of the method; the page of a method that decides by gains shows those of all tokens."""
-    shows_gains = options.report and profile.need_decide().method == "gains"
+    """Return the options of the method; the page of a method that can keep the gains of all tokens shows them."""
+    shows_gains = options.report and "keep_gains" in profile.method_settings.options
     return replace(options.method, keep_gains=options.keep_gains or shows_gains)
 
 

@@ -47,6 +47,8 @@ class AlignmentSettings(MethodSettings):
     """Share of the target's words that are a copy if the target is shorter."""
     weak_alignment: ClassVar[float] = 0.5
     """Score of an alignment that is less than one sentence that matches closely."""
+    unclear_margin = 0.1
+    """See benchmarks/results/check.md."""
     copy_score: ClassVar[float] = 1.5
     """Least score of a copy, that of a passage of six or seven reworded sentences."""
 
