@@ -33,7 +33,7 @@ def preflight(context: click.Context, profile: str, output: Path, directory: Pat
     from pan_scdg.jobs.preflight import Preflight
     from pan_scdg.profile import load_profile
 
-    flight = Preflight(load_profile(profile), device, directory)
+    flight = Preflight(load_profile(profile), device, output, directory)
     output.mkdir(parents=True, exist_ok=True)
     with open(output / LOG, "w", encoding="utf-8") as log:
         for line in flight.run():

@@ -5,39 +5,46 @@ something else, shows here first.
 """
 
 import math
+import shutil
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from pan_scdg.errors import UserError, escape_controls, get_first_line
+from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.jobs.options import choose_device
 from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.jobs.worker import PairWorker
+from pan_scdg.jobs.workload import Encoding, Scoring, count_encoding, count_scoring, read_some_pairs
 from pan_scdg.lm.attention import BACKENDS
-from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
+from pan_scdg.lm.engine import Engine, PackedEngine, ReferenceEngine, make_engine
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions
 from pan_scdg.models.checkpoint import make_library_config, read_config
-from pan_scdg.models.devices import check_device, choose_encoder_dtype, describe_device, find_driver
-from pan_scdg.models.encoder import load_encoder
+from pan_scdg.models.devices import (
+    check_device,
+    check_device_exists,
+    choose_encoder_dtype,
+    describe_device,
+    find_driver,
+    free_memory,
+)
+from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import FoundModel
-from pan_scdg.models.load import LanguageModel
+from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.models.norms import use_fused_norms
-from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task
-from pan_scdg.pan.source_retrieval import Corpus, read_queries
-from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.profile import Profile
 from pan_scdg.resources import count_cores, find_processor, measure_memory
-from pan_scdg.retrieval.ranking import DEPTH
-from pan_scdg.scdg.sequences import ScoringInput, Tokenizer, encode_text
+from pan_scdg.retrieval.dense import find_nearest
+from pan_scdg.scdg.sequences import ScoringInput, build_pair_passes, encode_text
+from pan_scdg.settings import EncoderDtype
 
 if TYPE_CHECKING:
     import torch
@@ -45,8 +52,6 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 LIMIT_HOURS = 24
 """TIRA's limit."""
-SAMPLE = 50
-"""Documents that are tokenised to estimate the tokens of all."""
 MAX_DIFFERENCES = {"float32": 0.01, "bfloat16": 0.05, "float16": 0.05}
 """Largest mean difference of log-probabilities from those of written-out attention, as a share of their deviation.
 
@@ -65,21 +70,63 @@ class Sizes(NamedTuple):
     """Tokens of a context that is kept for the targets of later calls."""
     plain: int
     """Tokens of an input that is computed alone."""
+    longest: float
+    """Most tokens of the largest input."""
+    usual: tuple[int, int, int]
+    """Tokens of a source and of each target, and number of targets, whose speed is measured without an input."""
     seconds: float
-    """Time for which the speed of a model is measured."""
+    """Time for which the speed of a model is measured: a GPU gets slower when it gets hot."""
     config: dict[str, int]
     """Fields of the language model's config that are replaced."""
 
 
 MAX_KEPT = 0.9
 """Of the positions of a model; targets follow."""
+TEXTS = [" ".join(f"word{number * i}" for i in range(1, 200)) for number in range(1, 33)]
+"""What an encoder encodes unless an input is given."""
 ENCODERS = ("encoder", "embedding_model", "passage_encoder", "sentence_encoder")
 """Names of encoders in a job, those that compute most first."""
 SMALL = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 16, "vocab_size": 512}
 SIZES = {
-    "cuda": Sizes(27_000, 40_000, 30, {}),
-    "cpu": Sizes(60, 90, 2, {**SMALL, "num_attention_heads": 4, "num_key_value_heads": 2}),
+    "cuda": Sizes(27_000, 40_000, math.inf, (8_000, 4_700, 2), 120, {}),
+    "cpu": Sizes(60, 90, 90, (60, 40, 2), 2, {**SMALL, "num_attention_heads": 4, "num_key_value_heads": 2}),
 }
+
+
+SENTENCE = (
+    "The committee met on Tuesday to discuss the budget for the next year, and it was approved by a large majority."
+)
+"""Text of which a trained model predicts each token better than by chance."""
+NOISE_PAIRS = 4
+"""Pairs of texts whose scores by two engines are compared."""
+MAX_VECTOR_DIFFERENCES = {"float32": 1e-4, "bfloat16": 0.1}
+"""Largest distance of a text's unit vector in a padded batch from that alone."""
+SEARCHED, SEARCHES, FOUND = 20_000, 64, 2_000
+"""Vectors, query vectors, and vectors found for each, of the search that is tried on a GPU."""
+MAX_SLOWER = 0.1
+"""Loss of speed from the first to the last tenth of the measured time that is worth a word."""
+
+
+class Speed(NamedTuple):
+    """Tokens a second of a model: of the whole time, and of its first and last tenth."""
+
+    mean: float
+    first: float
+    last: float
+
+    def __str__(self) -> str:
+        slower = f", {self.first:,.0f} at first and {self.last:,.0f} in the end" if self.is_falling else ""
+        return f"{self.mean:,.0f} tokens per second{slower}"
+
+    @property
+    def is_falling(self) -> bool:
+        """Return True if the device gets slower."""
+        return self.last < (1 - MAX_SLOWER) * self.first
+
+    @property
+    def sustained(self) -> float:
+        """Return the speed of a long run."""
+        return self.last if self.is_falling else self.mean
 
 
 class Preflight:
@@ -88,13 +135,14 @@ class Preflight:
     Args:
         profile: of the submission.
         device: "auto", "cpu" or "cuda".
+        output: a folder on the disk of the results.
         directory: an input whose tokens are counted; None: none.
     """
 
-    def __init__(self, profile: Profile, device: str, directory: Path | None = None) -> None:
+    def __init__(self, profile: Profile, device: str, output: Path, directory: Path | None = None) -> None:
+        self._output = output
         self._profile, self._asked, self._directory = profile, device, directory
         self._device = "cpu"
-        self._tokenizers: list[Tokenizer] = []
         self.failures = 0
 
     def run(self) -> Iterator[str]:
@@ -107,19 +155,21 @@ class Preflight:
 
     def _try_models(self, models: dict[str, FoundModel]) -> Iterator[str]:
         yield from self._check("memory", partial(check_memory, models, self._device))
-        speeds: dict[str, float | None] = {}
+        if self._device != "cpu" and (count := Devices(self._device).count_workers()) > 1:
+            yield from self._check("workers", partial(try_workers, count))
+        speeds: dict[str, tuple[int, Speed] | None] = {}
         if "language_model" in models:
             yield from self._check("precision", self._check_precision)
             expected = yield from self._check("written-out attention", self._compute_expected)
             if expected is not None:
                 for attention in self._list_attentions():
                     yield from self._check(f"attention {attention}", partial(self._compare, attention, expected))
-            speeds["score"] = yield from self._check("scorer", self._measure_scorer)
+            speeds["score"] = yield from self._try_scorer()
         if encoder := next((models[name] for name in ENCODERS if name in models), None):
-            searched = "encoder" in models
-            speeds["encode"] = yield from self._check("encoder", partial(self._measure_encoder, encoder, searched))
+            speeds["encode"] = yield from self._try_encoder(encoder, "encoder" in models)
         if self._directory is not None and speeds and None not in speeds.values():
-            yield from self._check("hours", partial(self._estimate_hours, self._directory, speeds))
+            known = {name: one for name, one in speeds.items() if one is not None}
+            yield from self._check("hours", partial(estimate_hours, self._directory, known))
 
     def _check(self, name: str, compute: Callable[[], tuple[str, Value]]) -> Generator[str, None, Value | None]:
         """Yield the line of a check; return its value, None if it failed."""
@@ -222,43 +272,198 @@ class Preflight:
             raise UserError(what, 'set another attention in [model] of the profile, such as "sdpa"')
         return f"differs by {difference:.2g} of the deviation", None
 
-    def _measure_scorer(self) -> tuple[str, float]:
-        model, sizes = self._model, self._sizes
+    def _try_scorer(self) -> Generator[str, None, tuple[int, Speed] | None]:
+        """Yield the checks of the language model; return the tokens of the input, 0 without one, and the speed."""
         vars(self).pop("_random_model", None)
-        items = make_inputs(len(model.tokenizer), sizes.plain // 4, sizes.plain // 8)  # type: ignore[arg-type]
-        speed = measure_speed(lambda: model.compute_log_probs(items), lambda: model.tokens, sizes.seconds)
-        model.release()
-        self._tokenizers.append(model.tokenizer)
-        return f"{speed:,.0f} tokens per second", speed
+        loaded = yield from self._check("language model", self._load_model)
+        if loaded is None:
+            return None
+        lm, engine = loaded
+        yield from self._check("largest input", partial(self._try_largest, lm, engine))
+        scoring = None
+        if self._directory is not None:
+            scoring = yield from self._check("tokens to score", partial(self._count_scoring, self._directory))
+            yield from self._check("noise", partial(self._measure_noise, self._directory, lm, engine))
+        speed = yield from self._check("scorer", partial(self._measure_scorer, lm, engine, scoring))
+        del loaded, lm, engine
+        free_memory(self._device)
+        return None if speed is None else (scoring.tokens if scoring else 0, speed)
 
-    def _measure_encoder(self, encoder: FoundModel, searched: bool) -> tuple[str, float]:
+    def _load_model(self) -> tuple[str, tuple[LanguageModel, Engine]]:
+        """Load the weights, and score a sentence that any trained model predicts better than by chance."""
+        model = self._model
+        lm = load_model(
+            model.folder, model.settings, self._device, fingerprint=model.fingerprint, tokenizer=model.tokenizer
+        )
+        engine = make_engine("packed", lm, model.settings)
+        ids = encode_text(model.tokenizer, SENTENCE)
+        nats = -float(np.mean(engine.compute_log_probs([ScoringInput(ids[:1], ids[1:])])[0]))
+        chance = math.log(lm.model.get_input_embeddings().num_embeddings)
+        text = f"{nats:.2f} nats a token of an English sentence; by chance {chance:.2f}"
+        if not nats < chance:
+            raise UserError(f"{text}: the weights are damaged, or of another model", "fetch the model again")
+        return text, (lm, engine)
+
+    def _try_largest(self, lm: LanguageModel, engine: Engine) -> tuple[str, None]:
+        """Score an input as long as the profile permits."""
+        profile, limits = self._profile, [self._model.positions or math.inf, SIZES[self._device].longest]
+        permitted = [profile.gains.limit] if profile.gains is not None else []
+        permitted += [profile.retrieval.context] if profile.retrieval is not None else []
+        length = int(min(max(permitted), *limits))
+        ids = np.random.default_rng(0).integers(len(lm.tokenizer), size=length)  # type: ignore[arg-type]
+        taken = measure_taken(
+            self._device, lambda: engine.compute_log_probs([ScoringInput(ids[: length // 2], ids[length // 2 :])])
+        )
+        return f"{length:,} tokens{taken}", None
+
+    def _count_scoring(self, directory: Path) -> tuple[str, Scoring]:
+        counted = count_scoring(self._profile, directory, self._model.tokenizer)
+        return f"about {counted.tokens:,}; sources of {counted.source:,}, targets of {counted.target:,}", counted
+
+    def _measure_noise(self, directory: Path, lm: LanguageModel, engine: Engine) -> tuple[str, None]:
+        """Compare the default engine with the reference engine on the beginnings of some texts."""
+        pairs = read_some_pairs(self._profile, directory, NOISE_PAIRS)
+        length = self._sizes.plain // 2  # in characters, of which a token has one or more
+        passes = [build_pair_passes(lm.tokenizer, source[:length], target[:length]) for target, source in pairs]
+        items = [item for both in passes for item in both]
+        ours, theirs = (one.compute_log_probs(items) for one in (engine, ReferenceEngine(lm)))
+        noise = max(abs(float(np.mean(a) - np.mean(b))) for a, b in zip(ours, theirs, strict=True))
+        return f"two engines differ by at most {noise:.2g} nats in the mean of a text, {len(items)} inputs", None
+
+    def _measure_scorer(self, lm: LanguageModel, engine: Engine, scoring: Scoring | None) -> tuple[str, Speed]:
+        """Measure the speed for sources and targets as long as those of the input."""
+        usual = SIZES[self._device].usual if scoring is None else scoring[1:]
+        source, target, targets = (min(value, most) for value, most in zip(usual, (self._sizes.plain // 2,) * 2 + (8,)))
+        draw, vocabulary = np.random.default_rng(0), len(lm.tokenizer)  # type: ignore[arg-type]
+        context = draw.integers(vocabulary, size=max(2, source))
+        items = [ScoringInput(context, draw.integers(vocabulary, size=max(1, target))) for _ in range(targets)]
+        speed = measure_speed(
+            lambda: engine.compute_log_probs(items), lambda: engine.tokens, SIZES[self._device].seconds
+        )
+        return f"{speed}; sources of {source:,} tokens with {targets} targets of {target:,}", speed
+
+    def _try_encoder(self, encoder: FoundModel, searched: bool) -> Generator[str, None, tuple[int, Speed] | None]:
+        """Yield the checks of the encoder; return the tokens of the input, 0 without one, and the speed."""
         dtype = choose_encoder_dtype(self._device) if searched else "float32"
-        loaded = load_encoder(encoder.folder, self._device, dtype=dtype)
-        self._tokenizers.append(loaded.tokenizer)
-        texts = [" ".join(f"word{number * i}" for i in range(1, 200)) for number in range(1, 33)]
-        ids = loaded.tokenizer(texts, truncation=True, max_length=loaded.max_tokens)["input_ids"]
-        computed = 0
-
-        def encode() -> None:
-            nonlocal computed
-            loaded.encode(texts)
-            computed += sum(map(len, ids))
-
-        speed = measure_speed(encode, lambda: computed, SIZES[self._device].seconds)
+        loaded = yield from self._check("encoder", partial(self._load_encoder, encoder, dtype))
+        if loaded is None:
+            return None
+        encoding = None
+        if self._directory is not None:
+            encoding = yield from self._check(
+                "tokens to encode", partial(self._count_encoding, self._directory, loaded)
+            )
+        texts = encoding.texts if encoding else TEXTS
+        yield from self._check("padding", partial(compare_padding, loaded, texts[:32]))
+        if self._device != "cpu":
+            yield from self._check("search", partial(try_search, loaded.dimension, self._device))
+        speed = yield from self._check("encoder speed", partial(measure_encoder, loaded, texts, self._device))
         loaded.release()
-        return f"{speed:,.0f} tokens per second", speed
+        return None if speed is None else (encoding.tokens if encoding else 0, speed)
 
-    def _estimate_hours(self, directory: Path, speeds: dict[str, float | None]) -> tuple[str, None]:
-        tokens = count_tokens(self._profile, directory, self._tokenizers[0])
-        hours = {name: tokens[name] / speed / 3600 for name, speed in speeds.items() if speed}
-        text = ", ".join(f"{name} about {tokens[name]:,} tokens: {value:.2g} h" for name, value in hours.items())
-        if sum(hours.values()) > LIMIT_HOURS:
-            # a run of retrieval that is given a deadline scores the best candidates first, and always ends in time
-            if detect_task(directory) == "pairs" or hours.get("encode", 0.0) > LIMIT_HOURS:
-                remedy = "use a faster device, or a smaller model"
-                raise UserError(f"{text}; TIRA's limit is {LIMIT_HOURS} h", remedy)
-            return f"{text}; not all candidates can be scored in TIRA's {LIMIT_HOURS} h: run with --deadline", None
+    def _load_encoder(self, encoder: FoundModel, dtype: EncoderDtype) -> tuple[str, Encoder]:
+        loaded = load_encoder(encoder.folder, self._device, dtype=dtype, raw_text=self._profile.raw_text)
+        return f"{dtype}, vectors of {loaded.dimension:,} numbers", loaded
+
+    def _count_encoding(self, directory: Path, encoder: Encoder) -> tuple[str, Encoding]:
+        """Count the tokens, and compare the free disk with what an index takes."""
+        counted = count_encoding(self._profile, directory, encoder.tokenizer, encoder.max_tokens)
+        text = f"about {counted.tokens:,}"
+        if counted.vectors:
+            # numbers of two bytes, and an index of words, which is smaller than the texts
+            needed, free = (
+                2 * counted.vectors * encoder.dimension + counted.characters,
+                shutil.disk_usage(self._output).free,
+            )
+            text += f"; {counted.vectors:,} vectors"
+            text += f"; an index takes up to {needed / 1e9:.2g} GB, {free / 1e9:.3g} GB are free"
+            if needed > free:
+                raise UserError(text, "free disk space, or choose an output on another disk")
+        return text, counted
+
+
+def try_workers(count: int) -> tuple[str, None]:
+    """Compute on every GPU of this machine in a process of its own, as a run does."""
+    with open_workers(describe_gpu, Devices("cuda")) as workers:
+        names = list(workers.map(range(4 * count)))
+    return f"{workers.count} processes, {', '.join(sorted(set(names)))}", None
+
+
+def describe_gpu(_: int) -> str:
+    """Return the name of the GPU of this process, which must be usable."""
+    check_device_exists("cuda")
+    return describe_device("cuda")
+
+
+def measure_taken(device: str, compute: Callable[[], object]) -> str:
+    """Compute, and return the GPU's memory that this takes beside the weights; empty on a CPU."""
+    if device == "cpu":
+        compute()
+        return ""
+    import torch
+
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    compute()
+    taken, free = torch.cuda.max_memory_allocated() - before, torch.cuda.mem_get_info()[0]
+    return f" take {taken / 2**30:.1f} GiB beside the weights; {free / 2**30:.1f} GiB stay free"
+
+
+def compare_padding(encoder: Encoder, texts: Sequence[str]) -> tuple[str, None]:
+    """Compare the vectors of texts that are encoded together, and so padded, with those of each alone."""
+    shorter = [text[: len(text) * 7 // 8] for text in texts]
+    together = encoder.encode([*texts, *shorter])
+    alone = np.concatenate([encoder.encode([text]) for text in (*texts, *shorter)])
+    difference = float(np.linalg.norm(together - alone, axis=1).max())
+    limit = MAX_VECTOR_DIFFERENCES[encoder.dtype]
+    if not difference <= limit:
+        what = f"the vector of a text in a padded batch differs by {difference:.2g} from that alone, more than {limit}"
+        raise UserError(what, "report it with this log, and use the device cpu")
+    return f"vectors in a padded batch differ by at most {difference:.2g} from those alone", None
+
+
+def try_search(width: int, device: str) -> tuple[str, None]:
+    """Compare the nearest vectors that a GPU finds with those that the CPU finds."""
+    draw = np.random.default_rng(0)
+    vectors, queries = (draw.standard_normal((n, width), np.float32) for n in (SEARCHED, SEARCHES))
+    vectors, queries = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (vectors, queries))
+    stored, ties = vectors.astype(np.float16), np.arange(SEARCHED)
+
+    def read_blocks(rows: int) -> Iterator[Any]:
+        return (stored[start : start + rows] for start in range(0, SEARCHED, rows))
+
+    ours, theirs = (find_nearest(queries, read_blocks, FOUND, ties, where) for where in (device, "cpu"))
+    same = sum(len(np.intersect1d(a, b)) for (a, _), (b, _) in zip(ours, theirs, strict=True))
+    text = f"{same / (SEARCHES * FOUND):.4%} of the nearest vectors are those that the CPU finds"
+    if same < 0.999 * SEARCHES * FOUND:  # similarities that differ in the last digit change places
+        raise UserError(text, "report it with this log")
+    return text, None
+
+
+def measure_encoder(encoder: Encoder, texts: list[str], device: str) -> tuple[str, Speed]:
+    """Measure the speed for some texts, which are encoded together again and again."""
+    tokenised = encoder.tokenizer(texts, truncation=True, max_length=encoder.max_tokens)["input_ids"]
+    tokens, computed = sum(map(len, tokenised)), 0
+
+    def encode() -> None:
+        nonlocal computed
+        encoder.encode(texts)
+        computed += tokens
+
+    speed = measure_speed(encode, lambda: computed, SIZES[device].seconds)
+    return f"{speed}; texts of {tokens // len(texts):,} tokens", speed
+
+
+def estimate_hours(directory: Path, speeds: dict[str, tuple[int, Speed]]) -> tuple[str, None]:
+    """Return the hours of a run; raise UserError if it cannot end within TIRA's limit."""
+    hours = {name: tokens / speed.sustained / 3600 for name, (tokens, speed) in speeds.items()}
+    text = ", ".join(f"{name} about {speeds[name][0]:,} tokens: {value:.2g} h" for name, value in hours.items())
+    if sum(hours.values()) <= LIMIT_HOURS:
         return f"{text} (TIRA's limit is {LIMIT_HOURS} h)", None
+    # a run of retrieval that is given a deadline scores the best candidates first, and always ends in time
+    if detect_task(directory) == "pairs" or hours.get("encode", 0.0) > LIMIT_HOURS:
+        raise UserError(f"{text}; TIRA's limit is {LIMIT_HOURS} h", "use a faster device, or a smaller model")
+    return f"{text}; not all candidates can be scored in TIRA's {LIMIT_HOURS} h: run with --deadline", None
 
 
 def check_memory(models: dict[str, FoundModel], device: str) -> tuple[str, None]:
@@ -273,9 +478,14 @@ def check_memory(models: dict[str, FoundModel], device: str) -> tuple[str, None]
     # a snapshot may have the same weights once more, in a file "consolidated.safetensors"
     files = [one.folder.rglob("model*.safetensors") for one in models.values()]
     weights = [sum(path.stat().st_size for path in paths) for paths in files]
-    text = f"{free / 2**30:.1f} GiB, the largest weights have {max(weights, default=0) / 2**30:.1f} GiB"
-    if max(weights, default=0) > free:
+    largest, host = max(weights, default=0), measure_memory()
+    text = f"{free / 2**30:.1f} GiB, the largest weights have {largest / 2**30:.1f} GiB"
+    if largest > free:
         raise UserError(text, "end other processes on the device, or use a larger one")
+    if device != "cpu":
+        text += f"; {host / 2**30:.1f} GiB of the machine"
+        if largest > host:  # weights are read there first
+            raise UserError(text, "give the machine or the container more memory")
     return text, None
 
 
@@ -336,45 +546,13 @@ def attend_written_out(
     return torch.cat(rows, 2).transpose(1, 2).contiguous().to(query.dtype), None
 
 
-def measure_speed(compute: Callable[[], object], count: Callable[[], int], seconds: float) -> float:
-    """Return the tokens per second of repeated calls; the first one, which loads the model, does not count."""
+def measure_speed(compute: Callable[[], object], count: Callable[[], int], seconds: float) -> Speed:
+    """Return the speed of repeated calls; the first one, which loads kernels, does not count."""
     compute()
-    begun, before = time.monotonic(), count()
-    while time.monotonic() - begun < seconds:
+    marks = [(time.monotonic(), count())]
+    while len(marks) == 1 or marks[-1][0] - marks[0][0] < seconds:
         compute()
-    return (count() - before) / (time.monotonic() - begun)
-
-
-def count_tokens(profile: Profile, directory: Path, tokenizer: Tokenizer) -> dict[str, int]:
-    """Return about the number of tokens that a run computes, by what computes them: "score" and "encode".
-
-    Characters are counted of all texts, tokens of the first `SAMPLE`. A pair costs the language model its source and
-    its target, and a target alone once; a candidate costs it the query, and a query alone once. A source is computed
-    once for all its queries, one that exceeds the context once for each, as its windows differ; candidates are assumed
-    to be spread evenly over the corpus. A document costs the encoder its sentences or overlapping chunks.
-    """
-
-    def measure_rate(texts: Iterator[str]) -> float:
-        sample = list(islice(texts, SAMPLE))
-        return sum(len(encode_text(tokenizer, text)) for text in sample) / max(1, sum(map(len, sample)))
-
-    if detect_task(directory) == "pairs":
-        pairs = read_pairs(directory, Notices()).pairs
-        files = {file.path: file for pair in pairs for file in (pair.suspicious, pair.source)}
-        rate = measure_rate(read_text(file) for file in files.values())
-        sizes = {path: len(read_text(file)) for path, file in files.items()}
-        targets = {pair.suspicious.path for pair in pairs}
-        both = sum(sizes[pair.suspicious.path] + sizes[pair.source.path] for pair in pairs)
-        score = round(rate * (both + sum(sizes[path] for path in targets)))
-        return {"score": score, "encode": round(rate * sum(sizes.values()))}
-    settings, notices = profile.need_retrieval(), Notices()
-    corpus, queries = Corpus(directory, notices), list(read_queries(directory, notices))
-    rate = measure_rate(document.text for document in corpus)
-    lengths = [rate * len(document.text) for document in corpus]
-    candidates = min(settings.scored or DEPTH, DEPTH, len(corpus))
-    budget, uses = settings.source_tokens or settings.context, candidates * len(queries) / len(corpus)
-    sources = math.fsum(min(n, budget) * (uses if n > budget else min(uses, 1)) for n in lengths)
-    scored = sources + (candidates + 1) * rate * math.fsum(len(query.text) for query in queries)
-    dense = settings.dense
-    overlap = 1.0 if dense is None else dense.chunk_words / dense.chunk_stride
-    return {"score": round(scored), "encode": round(overlap * sum(lengths))}
+        marks.append((time.monotonic(), count()))
+    tenth = -(-(len(marks) - 1) // 10)
+    parts = (marks[0], marks[-1]), (marks[0], marks[tenth]), (marks[-1 - tenth], marks[-1])
+    return Speed(*((after[1] - before[1]) / max(after[0] - before[0], 1e-9) for before, after in parts))

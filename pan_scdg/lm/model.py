@@ -53,7 +53,6 @@ class ScoringModel:
             find_backend(self.settings.attention)
         self.tokenizer = load_tokenizer(self.folder, self.settings, config, raw_text=raw_text)
         self._engine: Engine | None = None
-        self._tokens, self._splits = 0, list[int]()
         self._taken_incidents = 0
 
     @cached_property
@@ -98,19 +97,18 @@ class ScoringModel:
         return self._engine.compute_log_probs(inputs)
 
     @property
-    def tokens(self) -> int:
-        """Return the number of tokens that were computed so far."""
-        return self._tokens + (0 if self._engine is None else self._engine.tokens)
-
-    @property
     def incidents(self) -> list[str]:
         """Return what may have changed last digits: another attention, or smaller calls for lack of memory."""
-        splits = self._splits + ([] if self._engine is None else self._engine.splits)
-        attention = None if self._engine is None else self._engine.attention
+        if self._engine is None:
+            return []
+        attention = self._engine.attention
         replaced = attention not in (None, self.settings.attention)
         return [
             *([f"attention {self.settings.attention} was replaced by {attention}"] if replaced else []),
-            *(f"memory was short: from here on at most {tokens} tokens a call" for tokens in dict.fromkeys(splits)),
+            *(
+                f"memory was short: from here on at most {tokens} tokens a call"
+                for tokens in dict.fromkeys(self._engine.splits)
+            ),
         ]
 
     def take_incidents(self) -> tuple[str, ...]:
@@ -118,9 +116,3 @@ class ScoringModel:
         incidents = tuple(self.incidents[self._taken_incidents :])
         self._taken_incidents += len(incidents)
         return incidents
-
-    def release(self) -> None:
-        """Free the memory of the weights, which the next call loads again."""
-        if self._engine is not None:
-            self._tokens, self._splits = self.tokens, self._splits + self._engine.splits
-            self._engine = None

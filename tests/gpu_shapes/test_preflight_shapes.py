@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pan_scdg.jobs import preflight
@@ -58,7 +59,7 @@ def gpu(cache: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> 
         config = make_library_config(read_config(folder), settings).get_text_config()
         return LanguageModel(more["tokenizer"], draw_layers(config), device, settings.name, "")
 
-    def draw_encoder(folder: Path, device: str, dtype: str) -> Encoder:
+    def draw_encoder(folder: Path, device: str, dtype: Any, raw_text: bool) -> Encoder:
         model = encoders[folder.name]
         config = transformers.AutoConfig.from_pretrained(str(check_encoder(folder)))
         model[0].model = draw_layers(config, encoder=True)
@@ -70,13 +71,20 @@ def gpu(cache: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(folder))
     monkeypatch.setitem(preflight.SIZES, "cuda", preflight.SIZES["cuda"]._replace(seconds=0.01))
     monkeypatch.setattr(preflight, "ROWS", 1 << 16)
-    monkeypatch.setattr("pan_scdg.lm.model.load_model", draw_model)
+    monkeypatch.setattr(preflight, "SEARCHED", 100)
+    monkeypatch.setattr(preflight, "load_model", draw_model)
     monkeypatch.setattr(preflight, "load_encoder", draw_encoder)
     monkeypatch.setattr(preflight, "measure_difference", compare_shapes)
+    monkeypatch.setattr(
+        preflight, "find_nearest", lambda *_: iter([(np.arange(preflight.FOUND), None)] * preflight.SEARCHES)
+    )
     monkeypatch.setattr(devices, "check_device_exists", lambda _: None)
     monkeypatch.setattr(devices, "can_compute", lambda *_: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA H100")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (MEMORY, MEMORY))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for name in ("memory_allocated", "max_memory_allocated", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda: 0)
     with on_fake_gpu(monkeypatch):
         yield
 
@@ -88,9 +96,15 @@ def compare_shapes(values: list[Any], expected: list[Any]) -> float:
 
 @pytest.mark.parametrize("name", PROFILES)
 @pytest.mark.usefixtures("gpu")
-def test_a_gpu_is_ready(name: str) -> None:
+def test_a_gpu_is_ready(name: str, tmp_path: Path) -> None:
     profile = load_profile(name)
     if profile.model is not None:  # the vocabulary is not the published one
         profile = profile.model_copy(update={"model": profile.model.model_copy(update={"probes": {}})})
-    *lines, last = Preflight(profile, "cuda").run()
+    *lines, last = Preflight(profile, "cuda", tmp_path).run()
     assert last == "ready", lines
+    limits = [profile.gains.limit] if profile.gains else []
+    limits += [profile.retrieval.context] if profile.retrieval and profile.model else []
+    longest = [
+        f"ok      largest input: {max(limits, default=0):,} tokens take 0.0 GiB beside the weights; 80.0 GiB stay free"
+    ]
+    assert [line for line in lines if "largest input" in line] == (longest if limits else [])

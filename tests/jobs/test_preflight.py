@@ -1,32 +1,33 @@
 """`preflight`, with small random checkpoints of the paper's architectures on the CPU."""
 
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from pan_scdg.errors import UserError
 from pan_scdg.jobs import preflight
-from pan_scdg.jobs.preflight import attend_written_out, count_tokens, make_inputs
+from pan_scdg.jobs.preflight import Speed, attend_written_out, make_inputs
 from pan_scdg.lm.attention import BACKENDS, attend_sdpa
-from pan_scdg.models.find import find_model
-from pan_scdg.models.load import load_tokenizer
-from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import Corpus
-from pan_scdg.profile import load_profile
+from pan_scdg.models.encoder import Encoder
 from tests.stand_ins import FEW_TOKENS, write_checkpoint, write_profile
 
 Cli = Callable[..., Any]
+SCDG_MINI = Path(__file__).parents[2] / "model_cache" / "scdg-mini"
 
 
 @pytest.fixture
 def qwen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for Qwen3-8B-Base in the model cache, and its profile for pairs."""
+    """A small model in the place of Qwen3-8B-Base in the model cache, and its profile for pairs."""
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(preflight.SIZES, "cpu", preflight.SIZES["cpu"]._replace(seconds=0.1))
-    write_checkpoint("Qwen3-8B-Base", tmp_path / "cache" / "Qwen3-8B-Base", **FEW_TOKENS)
+    shutil.copytree(SCDG_MINI, tmp_path / "cache" / "Qwen3-8B-Base")  # a model that was trained
     write_profile("pan25-qwen3-8b", tmp_path / "qwen.toml")
     return tmp_path / "qwen.toml"
 
@@ -46,7 +47,8 @@ def fly(cli: Cli, tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
 def test_a_machine_that_is_ready(fly: Any, qwen: Path, pairs_input: Path) -> None:
     code, lines = fly(qwen, "--input", pairs_input)
     assert (code, lines[-1]) == (0, "ready"), lines
-    names = ["device", "models", "memory", "precision", "written-out attention", "attention sdpa", "scorer", "hours"]
+    names = ["device", "models", "memory", "precision", "written-out attention", "attention sdpa", "language model"]
+    names += ["largest input", "tokens to score", "noise", "scorer", "hours"]
     assert [line.partition(":")[0] for line in lines[:-1]] == [f"ok      {name}" for name in names]
 
 
@@ -55,6 +57,9 @@ def test_both_tasks_of_the_default_profile(fly: Any, retrieval_input: Path, monk
     code, lines = fly("offline", "--input", retrieval_input)
     assert (code, lines[-1]) == (0, "ready"), lines
     assert lines[-2].startswith("ok      hours: score ")
+    names = [line.partition(":")[0] for line in lines[-7:-1]]
+    expected = ["scorer", "encoder", "tokens to encode", "padding", "encoder speed", "hours"]
+    assert names == [f"ok      {name}" for name in expected]
     assert fly("pan25-containment")[1][-1] == "ready"
 
 
@@ -71,6 +76,46 @@ def test_a_missing_shard_and_another_tokenizer(fly: Any, qwen: Path, tmp_path: P
     code, lines = fly(qwen)
     assert (code, lines[-1]) == (2, "not ready: failed checks: 1")
     assert "no weights in safetensors format" in lines[-2]
+
+
+def test_a_model_that_was_not_trained(fly: Any, qwen: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "Qwen3-8B-Base"
+    shutil.rmtree(folder)
+    write_checkpoint("Qwen3-8B-Base", folder, **FEW_TOKENS)
+    code, lines = fly(qwen)
+    assert (code, lines[-1]) == (2, "not ready: failed checks: 1")
+    assert re.fullmatch(r"failed  language model: .* by chance 6.24: the weights are damaged.*", lines[-2])
+
+
+def test_an_index_that_does_not_fit_on_the_disk(
+    fly: Any, retrieval_input: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    code, lines = fly("offline", "--input", retrieval_input)
+    assert code == 2
+    (failed,) = [line for line in lines if line.startswith("failed  tokens to encode: ")]
+    assert failed.endswith("1e-06 GB are free. Free disk space, or choose an output on another disk.")
+
+
+def test_an_encoder_whose_padding_counts(fly: Any, retrieval_input: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def encode(encoder: Encoder, texts: list[str], *rest: Any) -> Any:
+        vectors = real(encoder, texts, *rest)
+        return np.roll(vectors, 1, axis=1) if len(texts) > 1 else vectors
+
+    real = Encoder.encode
+    monkeypatch.setattr(Encoder, "encode", encode)
+    code, lines = fly("offline")
+    assert code == 2
+    assert any(line.startswith("failed  padding: the vector of a text in a padded batch differs") for line in lines)
+
+
+def test_a_search_that_finds_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "SEARCHED", 3000)
+    assert preflight.try_search(16, "cpu")[0].startswith("100.0000% of the nearest vectors")
+    real = preflight.find_nearest
+    monkeypatch.setattr(preflight, "find_nearest", lambda q, *rest: real(q if rest[-1] == "cpu" else -q, *rest))
+    with pytest.raises(UserError, match="of the nearest vectors are those that the CPU finds"):
+        preflight.try_search(16, "cpu:0")
 
 
 @pytest.mark.parametrize("fault", ["numbers", "later tokens", "exception"])
@@ -94,7 +139,7 @@ def test_an_attention_that_computes_something_else(
 
 
 def test_hours_beyond_the_limit(fly: Any, qwen: Path, pairs_input: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "measure_speed", lambda *_: 0.001)
+    monkeypatch.setattr(preflight, "measure_speed", lambda *_: Speed(0.001, 0.001, 0.001))
     code, lines = fly(qwen, "--input", pairs_input)
     assert code == 2
     assert lines[-2].startswith("failed  hours: score ")
@@ -105,12 +150,28 @@ def test_hours_beyond_the_limit(fly: Any, qwen: Path, pairs_input: Path, monkeyp
 def test_a_retrieval_run_beyond_the_limit_needs_a_deadline_and_an_encoder_in_time(
     speeds: list[float], code: int, fly: Any, retrieval_input: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preflight, "measure_speed", lambda *_: speeds.pop(0))
+    monkeypatch.setattr(preflight, "measure_speed", lambda *_: Speed(*[speeds.pop(0)] * 3))
     answer, lines = fly("offline", "--input", retrieval_input)
     assert answer == code
     assert lines[-2].startswith("failed  hours" if code else "ok      hours")
     if not code:
         assert lines[-2].endswith("not all candidates can be scored in TIRA's 24 h: run with --deadline")
+
+
+def test_a_device_that_gets_slower_counts_with_its_last_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, computed = 0.0, 0
+
+    def compute() -> None:
+        nonlocal now, computed
+        now += 1 if now < 50 else 2
+        computed += 1000
+
+    monkeypatch.setattr(preflight.time, "monotonic", lambda: now)
+    speed = preflight.measure_speed(compute, lambda: computed, 100)
+    assert (speed.first, speed.last, speed.sustained) == (1000, 500, 500)
+    assert str(speed).endswith("1,000 at first and 500 in the end")
+    steady = Speed(100, 101, 99)
+    assert (str(steady), steady.sustained) == ("100 tokens per second", 100)
 
 
 def test_the_written_out_attention_is_causal_attention(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,35 +180,6 @@ def test_the_written_out_attention_is_causal_attention(monkeypatch: pytest.Monke
     q, k, v = torch.randn(1, 4, 10, 8), torch.randn(1, 2, 10, 8), torch.randn(1, 2, 10, 8)
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3, enable_gqa=True)
     torch.testing.assert_close(attend_written_out(None, q, k, v, None, scaling=0.3)[0], expected.transpose(1, 2))
-
-
-def test_tokens_of_pairs_are_those_of_both_passes(qwen: Path, tmp_path: Path, pairs_input: Path) -> None:
-    """All texts are tokenised here, since there are fewer than the sample has."""
-    profile = load_profile(str(qwen))
-    tokenizer = load_tokenizer(tmp_path / "cache" / "Qwen3-8B-Base", profile.need_model())
-    pairs = [line.split() for line in (pairs_input / "pairs").read_text().splitlines()]
-    texts = {path.name: path.read_text(encoding="utf-8") for path in pairs_input.glob("s*/*.txt")}
-    tokens = {name: len(tokenizer.encode(text, add_special_tokens=False)) for name, text in texts.items()}
-    rate = sum(tokens.values()) / sum(map(len, texts.values()))
-    both = sum(len(texts[name]) for pair in pairs for name in pair)
-    alone = sum(len(texts[name]) for name in {target for target, _ in pairs})
-    assert count_tokens(profile, pairs_input, tokenizer)["score"] == round(rate * (both + alone))
-
-
-def test_a_source_of_several_queries_is_counted_once(tmp_path: Path, retrieval_input: Path) -> None:
-    """A context of any size: no source is counted more often than the corpus has it, however many queries there are."""
-    profile = load_profile("offline")
-    tokenizer = load_tokenizer(find_model("scdg-mini").folder, profile.need_model())
-    retrieval = profile.need_retrieval().model_copy(update={"source_tokens": None, "scored": 1000})
-    whole = profile.model_copy(update={"retrieval": retrieval})
-    cut = profile.model_copy(update={"retrieval": retrieval.model_copy(update={"source_tokens": 1})})
-    lines = (retrieval_input / "queries.jsonl").read_text(encoding="utf-8")
-    documents = len(Corpus(retrieval_input, Notices()))
-    queries = len(lines.splitlines())
-    counted, short = (count_tokens(one, retrieval_input, tokenizer) for one in (whole, cut))
-    dense = retrieval.need_dense()
-    corpus_tokens = counted["encode"] * dense.chunk_stride / dense.chunk_words
-    assert counted["score"] - short["score"] == pytest.approx(corpus_tokens - documents * queries, abs=3)
 
 
 def test_three_inputs_share_a_context_and_one_is_alone() -> None:

@@ -43,16 +43,13 @@ def test_the_weights_load_at_the_first_call(
     assert (model.folder, model.settings.name, model.found.folder) == (folder, model.found.name, folder)
     assert model.fingerprint == fingerprint_weights(folder) == model.identify()["weights"]
     assert model.compute_log_probs([]) == []
-    assert (loads, model.tokens, model.incidents) == ([], 0, [])
+    assert (loads, model.incidents) == ([], [])
     lm = load_model(folder, FP32, "cpu")
     expected = ReferenceEngine(lm).compute_log_probs(items)
     check_log_probs(lm.model, model.compute_log_probs(items), expected, items)
-    tokens = model.tokens
-    assert tokens == (19 + 8 * 9 if engine == "packed" else 8 * 29)
-    model.release()
-    assert model.tokens == tokens
     check_log_probs(lm.model, model.compute_log_probs(items), expected, items)
-    assert (len(loads), model.tokens) == (2, 2 * tokens)
+    assert model._engine is not None
+    assert (len(loads), model._engine.tokens) == (1, 2 * (19 + 8 * 9 if engine == "packed" else 8 * 29))
 
 
 def test_a_lack_of_memory_is_an_incident(tiny_folder: Callable[[str], Path]) -> None:
@@ -62,8 +59,7 @@ def test_a_lack_of_memory_is_an_incident(tiny_folder: Callable[[str], Path]) -> 
     model._engine.splits += [32, 16, 16]
     lines = [f"memory was short: from here on at most {tokens} tokens a call" for tokens in (32, 16)]
     assert model.incidents == lines
-    model.release()
-    assert model.incidents == lines
+    assert (model.take_incidents(), model.take_incidents()) == (tuple(lines), ())
 
 
 def test_settings_that_cannot_work_are_an_error(tiny_folder: Callable[[str], Path], tmp_path: Path) -> None:
