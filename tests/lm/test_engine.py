@@ -1,7 +1,9 @@
 """The default engine against the reference: shared prefixes, packed rows, small budgets, too little memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.lm.attention import BACKENDS
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine, make_engine
-from pan_scdg.models.load import LanguageModel, load_model
+from pan_scdg.models.load import LanguageModel, get_decoder_and_head, load_model
 from pan_scdg.profile import load_profile
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.settings import ModelSettings
@@ -69,26 +71,33 @@ def test_scdg_mini_with_real_text() -> None:
     assert reference.tokens == 4 * 1050 + 4 * 151
 
 
-class Short:
-    """The decoder on a device with room for so many tokens a call, perhaps none to keep any, or for once none at all.
+@contextmanager
+def limit_memory(
+    lm: LanguageModel, room: int, error: Exception | None = None, *, keeps: bool = True, full_at: int | None = None
+) -> Iterator[None]:
+    """Let the model fail as on a device with room for so many tokens a call.
 
     Every token that an engine reads costs time, so the tests compare ``tokens``, calls that did not fit included.
+
+    Args:
+        lm: the model.
+        room: number of tokens.
+        error: what the device raises.
+        keeps: whether there is room to keep keys and values for later calls.
+        full_at: number of a call for which there is no room, whatever its size.
     """
+    calls = count()
 
-    def __init__(self, decoder: Any, room: int, error: Exception | None = None, keeps: bool = True) -> None:
-        self._decoder, self.room, self.config, self.keeps = decoder, room, decoder.config, keeps
-        self.error = error or torch.OutOfMemoryError("CUDA out of memory")
-        self.calls = 0
-        self.full_at: int | None = None
-        """Number of a call for which there is no room, whatever its size."""
+    def check(_: Any, arguments: Any, options: dict[str, Any]) -> None:
+        is_full = next(calls) == full_at or not (keeps or getattr(options.get("packing"), "keep", None) is None)
+        if is_full or options["input_ids"].shape[1] > room:
+            raise error or torch.OutOfMemoryError("CUDA out of memory")
 
-    def __call__(self, input_ids: Any, **rest: Any) -> Any:
-        self.calls += 1
-        keeps = getattr(rest.get("packing"), "keep", None) is not None
-        full = self.calls - 1 == self.full_at or (keeps and not self.keeps)
-        if input_ids.shape[1] > self.room or full:
-            raise self.error
-        return self._decoder(input_ids=input_ids, **rest)
+    hook = get_decoder_and_head(lm.model)[0].register_forward_pre_hook(check, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 @pytest.mark.parametrize("error", MEMORY_ERRORS)
@@ -99,8 +108,9 @@ def test_too_little_memory_halves_the_rows_and_is_told(
     items = made(np.random.default_rng(4), 60)
     expected = ReferenceEngine(lm, 1024).compute_log_probs(items)
     engine = PackedEngine(lm, "sdpa", 200, 1024)
-    engine._decoder = Short(engine._decoder, 55, error)
-    check_log_probs(lm.model, engine.compute_log_probs(items), expected, items)
+    with limit_memory(lm, 55, error):
+        found = engine.compute_log_probs(items)
+    check_log_probs(lm.model, found, expected, items)
     assert engine.splits[0] == 84
     assert engine.splits[-1] <= 55
 
@@ -110,11 +120,11 @@ def test_rows_that_do_not_fit_cost_one_call_a_halving(tiny_lm: Callable[[str], L
     lm, rng = tiny_lm("qwen3"), np.random.default_rng(5)
     items = [ScoringInput(rng.integers(60, size=11), rng.integers(60, size=10)) for _ in range(48)]
     engine = PackedEngine(lm, "sdpa", 164, 1024)
-    engine._decoder = Short(engine._decoder, 90)
-    found = engine.compute_log_probs(items)
-    assert engine.tokens == 160 + 48 * 20
-    assert engine.splits == [80]
-    engine.compute_log_probs(items[:6])
+    with limit_memory(lm, 90):
+        found = engine.compute_log_probs(items)
+        assert engine.tokens == 160 + 48 * 20
+        assert engine.splits == [80]
+        engine.compute_log_probs(items[:6])
     assert engine.tokens == 160 + 54 * 20, "the smaller rows are used from the start"
     check_log_probs(lm.model, found, ReferenceEngine(lm, 1024).compute_log_probs(items), items)
 
@@ -124,12 +134,10 @@ def test_what_was_computed_before_a_row_that_does_not_fit_is_kept(tiny_lm: Calla
     context = rng.integers(60, size=31)
     items = [ScoringInput(context, rng.integers(60, size=10)) for _ in range(7)]
     engine = PackedEngine(lm, "sdpa", 40, 1024)
-    engine._decoder = Short(engine._decoder, 45)
     # The prefix of 30 with one continuation, four more, and the last two of which one device had too little memory.
-    engine._decoder.full_at = 2
-    check_log_probs(
-        lm.model, engine.compute_log_probs(items), ReferenceEngine(lm, 1024).compute_log_probs(items), items
-    )
+    with limit_memory(lm, 45, full_at=2):
+        found = engine.compute_log_probs(items)
+    check_log_probs(lm.model, found, ReferenceEngine(lm, 1024).compute_log_probs(items), items)
     # the call of 20 that did not fit; then the prefix once more, with one continuation and the last one
     assert engine.tokens == 40 + 40 + 20 + 40 + 10
     assert engine.splits == [10]
@@ -141,25 +149,22 @@ def test_a_prefix_that_cannot_be_kept_is_not_shared(tiny_lm: Callable[[str], Lan
     context = rng.integers(60, size=31)
     items = [ScoringInput(context, rng.integers(60, size=10)) for _ in range(3)]
     engine = PackedEngine(lm, "sdpa", 15, 1024)
-    engine._decoder = Short(engine._decoder, 45, keeps=False)
-    check_log_probs(
-        lm.model, engine.compute_log_probs(items), ReferenceEngine(lm, 1024).compute_log_probs(items), items
-    )
+    with limit_memory(lm, 45, keeps=False):
+        found = engine.compute_log_probs(items)
+    check_log_probs(lm.model, found, ReferenceEngine(lm, 1024).compute_log_probs(items), items)
     assert engine.tokens == 40 + 3 * 40
     assert engine.splits == [15]
 
 
 def test_an_input_that_alone_exceeds_the_memory_is_the_users_error(tiny_lm: Callable[[str], LanguageModel]) -> None:
-    engine = PackedEngine(tiny_lm("qwen3"), "sdpa", 200, 1024)
-    engine._decoder = Short(engine._decoder, 5)
-    with pytest.raises(UserError, match="an input of 39 tokens does not fit in the memory of cpu"):
+    engine = PackedEngine(lm := tiny_lm("qwen3"), "sdpa", 200, 1024)
+    with limit_memory(lm, 5), pytest.raises(UserError, match="an input of 39 tokens does not fit in the memory of cpu"):
         engine.compute_log_probs([ScoringInput(np.arange(30), np.arange(9))])
 
 
 def test_other_failures_are_not_taken_for_too_little_memory(tiny_lm: Callable[[str], LanguageModel]) -> None:
-    engine = PackedEngine(tiny_lm("qwen3"), "sdpa", 200, 1024)
-    engine._decoder = Short(engine._decoder, 5, RuntimeError("broken"))
-    with pytest.raises(RuntimeError, match="broken"):
+    engine = PackedEngine(lm := tiny_lm("qwen3"), "sdpa", 200, 1024)
+    with limit_memory(lm, 5, RuntimeError("broken")), pytest.raises(RuntimeError, match="broken"):
         engine.compute_log_probs([ScoringInput(np.arange(30), np.arange(9))])
 
 
