@@ -2,7 +2,8 @@
 
 import re
 from functools import cache
-from itertools import chain
+from itertools import chain, product
+from string import ascii_lowercase
 
 from pan_scdg.align.languages import compile_words, read_words
 from pan_scdg.align.quotations import PARAGRAPH_END, Span
@@ -27,6 +28,10 @@ _SENTENCE = re.compile(r"(?:[^\W\d_A-Z]{4}[.!?…][\"'”’»)\]]*\s|[.!?…][\
 """The end of a sentence in a paragraph with so many words; no abbreviation."""
 _ITEM = re.compile(r"^[ \t]*[-*+•–▪◦][ \t]", re.MULTILINE)
 _CHINESE_END = re.compile(r"[。！？]")
+_COMMENT = re.compile(r"^[ \t]*\[([a-z]{1,2})\](?=[ \t]*\S)", re.MULTILINE)
+_MARK = re.compile(r"\[[a-z]{1,2}\]")
+_COMMENT_NAMES = f" {' '.join([*ascii_lowercase, *map(''.join, product(ascii_lowercase, repeat=2))])} "
+"""Names of comments in Google Docs, in order."""
 MAX_HEADING_LENGTH = 60
 """Characters of a paragraph that ends a declaration if it ends like no sentence."""
 
@@ -55,6 +60,19 @@ def find_contents(text: str) -> list[Span]:
                 found.append((begin, end))
             begin, entries, page, headed, is_wrapped = match.start() if match else 0, 0, 0, opens, False
     return found
+
+
+def find_comments(text: str) -> list[Span]:
+    """Return the comments at the end of a text that was saved as plain text: [a], [b] and so on, as in the text."""
+    begin, marks = len(text), list[str]()
+    for match in reversed(list(_COMMENT.finditer(text))):
+        name = match[1]
+        if marks and _COMMENT_NAMES.find(f" {name} {marks[-1]} ") < 0:
+            break
+        begin = match.start()
+        marks.append(name)
+    is_whole = marks[-1:] == ["a"] and {f"[{name}]" for name in marks} <= set(_MARK.findall(text, 0, begin))
+    return [(begin, len(text))] if is_whole else []
 
 
 def find_title_page(text: str) -> int:

@@ -1,7 +1,8 @@
 """Find the parts of a target that the score of an alignment does not count.
 
 Words that an author marks as another's are not hidden reuse: quotations and lists of references. Nor are formal parts,
-whose words are those of everyone: title pages, tables of contents, declarations of authorship and acknowledgements.
+whose words are those of everyone: title pages, tables of contents, declarations of authorship, acknowledgements and
+comments of a teacher; tables of numbers and program code are no prose.
 Quotation marks around a whole text are no excuse, however: a long quotation counts, and all quotations of a text count
 if they make up too much of it; so does a long declaration.
 """
@@ -12,23 +13,24 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.formal_parts import find_contents, find_declarations, find_title_page
+from pan_scdg.align.formal_parts import find_comments, find_contents, find_declarations, find_title_page
 from pan_scdg.align.quotations import Span, list_quotations
 from pan_scdg.align.references import find_reference_lists
+from pan_scdg.align.tables import find_tables
 
 Integers = npt.NDArray[np.int64]
-Kind = Literal["quotation", "references", "formal"]
+Kind = Literal["quotation", "references", "formal", "table"]
 
 MIN_SHARE_INSIDE = 0.5
 """A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
 MAX_QUOTATION_WORDS = 100
 """A longer quotation counts, and so do all declarations of a text but the shortest, if they are longer together."""
-MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2, "formal": 1 / 3}
+MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2, "formal": 1 / 3, "table": 1 / 2}
 """Largest share of a text's words in its parts of a kind that is excluded; above it, all of them count."""
 
 
 class Part(NamedTuple):
-    """The quotations, lists of references or formal parts of a text."""
+    """The quotations, lists of references, formal parts or tables of a text."""
 
     kind: Kind
     spans: Integers
@@ -38,7 +40,7 @@ class Part(NamedTuple):
 
 
 def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
-    """Return the quotations, lists of references and formal parts of a text; time is linear in its length.
+    """Return the quotations, lists of references, formal parts and tables of a text; time is linear in its length.
 
     Args:
         text: the text.
@@ -48,7 +50,7 @@ def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
     sizes = np.diff(np.searchsorted(words, np.array(declarations, np.int64).reshape(-1, 2)), axis=1).ravel()
     shortest = np.argsort(sizes, kind="stable")
     shortest = shortest[np.cumsum(sizes[shortest]) <= MAX_QUOTATION_WORDS]
-    formal = [*find_contents(text), *(declarations[number] for number in shortest)]
+    formal = [*find_contents(text), *find_comments(text), *(declarations[number] for number in shortest)]
     references = find_reference_lists(text)
     page = min([find_title_page(text), *(begin for begin, _ in [*formal, *references])])
     if page and np.searchsorted(words, page) <= MAX_QUOTATION_WORDS:
@@ -57,6 +59,7 @@ def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
         "quotation": list_quotations(text),
         "references": references,
         "formal": formal,
+        "table": find_tables(text),
     }
     spans: dict[Kind, list[Span]] = {kind: [] for kind in found}
     parts = [(*span, kind) for kind, pairs in found.items() for span in pairs]

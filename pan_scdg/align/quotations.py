@@ -1,7 +1,7 @@
 """Find the quotations of a text: within marks, in blocks, indented or in italics."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 Span = tuple[int, int]
 
@@ -16,12 +16,16 @@ _AFTER = rf"(?!(?![\d¹²³⁰⁴-⁹]{{1,3}}(?!\w)){_LETTER})"
 """No letter, but perhaps the number of a footnote."""
 _ELISION = r"(?i:(?:em|cause|cuz|cos|coz|til|till|tis|twas|bout|round|n|nuff)\b|\d)"
 """What an apostrophe also begins, as in 'em, 'cause and the '90s."""
+MAX_INNER = 5
+"""Quotations within one with the same straight marks."""
 _QUOTATION = re.compile(
     "|".join(
         [
             rf"{first}(?:[^{first}{last}]|{first}[^{first}{last}]*[{last}])+[{last}]"  # one within the other
             for first, last in _MARKS.items()
         ]
+        # with one kind of marks, an inner one opens behind white space and closes behind a letter
+        + [rf"{_BEFORE}\"(?=\S)(?:[^\"]*[\s(]\"(?=\w)[^\"]*[^\s\"(]\"(?!\w)){{1,{MAX_INNER}}}[^\"]*[^\s\"(]\"{_AFTER}"]
         + [rf"{_BEFORE}{first}(?=\S)[^{first}{last}]+[{last}]{_AFTER}" for first, last in _EITHER_SIDE.items()]
         # a keyboard has one of both marks only
         + [rf"{first}[^{first}\"]+\"{_AFTER}" for first in "“„"]
@@ -64,6 +68,23 @@ _BLOCK_QUOTATION = re.compile(
 )
 _INDENTED = re.compile(r"(?<=\n\n)(?=[^\w\n]*[^\W\d_a-z])(?:(?: {4}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
 """A paragraph that begins with a capital letter: program code rarely does."""
+_ANNOUNCED = re.compile(
+    r"(?i:\b(?:reads?|states?|says?|writes?|wrote|provides?|(?:as )?follows|following \w+|(?:in|with) (?:his|her|their"
+    r"|its|these|the) (?:own )?words|lautet|heißt es|schreibt|besagt|wie folgt|im wortlaut|écrit|dispose|stipule|ainsi"
+    r"|dice|escribe|establece|recita|scrive|luidt|schrijft)\b)[^.!?:\n]{0,40}:\s*\Z"
+)
+"""The end of a paragraph that announces the words of another."""
+_OWN = re.compile(r"\b(?:I|[Mm]y|[Ww]e|[Oo]ur|[Ii]ch|[Mm]eine?|[Ww]ir|[Uu]nsere?|[Jj]e|[Mm]on|[Yy]o)\b")
+_SECTION = re.compile(r"\s*(?:§|\((?:\d{1,3}|[a-z]{1,3})\)|\d{1,3}[.)]\s|(?:Art(?:icle|ikel|\.)?|Section|Sec\.) ?\d)")
+"""The beginning of a paragraph of a law."""
+MAX_ANNOUNCEMENT = 300
+"""Characters of an announcement that are read."""
+MIN_VERSES, MAX_VERSE, MIN_CAPITALS = 4, 60, 0.75
+"""Lines of a stanza, the characters of a verse, and the least share of verses that begin with a capital letter."""
+_POET = re.compile(
+    r"\W*(?:(?:[Bb]y|[Vv]on|[Dd]e|[Dd]i|[Pp]ar|[Pp]or)\s+)?(?:[^\W\d_a-z][\w.'’-]*\s+){1,3}[^\W\d_a-z][\w.'’-]+(?:\W.{0,80})?"
+)
+"""A line with the name of an author, perhaps with a title."""
 MAX_INDENTED_SHARE = 1 / 3
 """Largest share of a text in indented paragraphs that are quotations."""
 
@@ -76,12 +97,40 @@ def list_quotations(text: str) -> Iterator[Span]:
             yield bracket.span()
 
 
+def _list_given(text: str) -> Iterator[Span]:
+    """Yield paragraphs that are announced as the words of another, and the stanzas below the name of a poet."""
+    begin = 0
+    before = ""
+    is_law = is_poem = False
+    for match in PARAGRAPH_END.finditer(text):
+        end, paragraph = match.end(), text[begin : match.end()]
+        lines = [line.strip() for line in paragraph.strip().split("\n")]
+        announcement = before[-MAX_ANNOUNCEMENT:].rpartition(". ")[2]
+        is_announced = before.endswith(":") and bool(_ANNOUNCED.search(announcement)) and not _OWN.search(announcement)
+        is_announced = is_announced and not _OPENER.match(lines[0])  # marks say where it ends
+        is_law = bool(_SECTION.match(paragraph)) and (is_law or before.endswith(":"))
+        is_poem = _are_verses(lines) and (is_poem or _POET.fullmatch(before.rpartition("\n")[2]) is not None)
+        head = 0
+        if not is_poem and _POET.fullmatch(lines[0]) and _are_verses(lines[1:]):
+            is_poem, head = True, paragraph.index("\n", paragraph.index(lines[0]))
+        if is_announced or is_law or is_poem:
+            yield begin + head, end
+        begin, before = end, paragraph.strip() or before
+
+
+def _are_verses(lines: Sequence[str]) -> bool:
+    capitals = sum(line[:1].isupper() for line in lines)
+    are_short = all(line and len(line) <= MAX_VERSE for line in lines)
+    return len(lines) >= MIN_VERSES and are_short and capitals >= MIN_CAPITALS * len(lines)
+
+
 def _list_marked(text: str) -> Iterator[Span]:
     """Yield block quotations, and quotations whose marks open and close in one paragraph, or on two pages."""
     yield from (match.span() for match in _BLOCK_QUOTATION.finditer(text))
     indented = [match.span() for match in _INDENTED.finditer(text)]
     if sum(end - begin for begin, end in indented) <= MAX_INDENTED_SHARE * len(text):
         yield from indented
+    yield from _list_given(text)
     ends = [match.end() for match in PARAGRAPH_END.finditer(text)]
     begin = 0
     for number, end in enumerate(ends):

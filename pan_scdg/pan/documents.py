@@ -38,6 +38,8 @@ CHARSET = re.compile(
     re.IGNORECASE,
 )
 """The encoding that an HTML page declares; others that Python knows take quadratic time, or give no valid text."""
+COMMENT = re.compile(r"<!--(?:(?!-->)[\s\S])*(?:-->|\Z)")
+"""What no reader of a page that was made from Markdown sees."""
 REFERENCE = re.compile(r"(?<!\\)&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
 """A character as HTML writes it, which Markdown takes over."""
 CONVERTED_BYTES = 64 << 20
@@ -91,7 +93,7 @@ def _read_format(path: Path) -> ReadDocument:
         except ValueError as e:
             raise UserError(f"not readable as HTML: {e}", "save the file again, or as plain text", path) from e
     elif kind == MARKDOWN:
-        text = REFERENCE.sub(lambda reference: html.unescape(reference[0]), text)
+        text = REFERENCE.sub(lambda reference: html.unescape(reference[0]), COMMENT.sub("", text))
     return ReadDocument(path, text, kind in HTML or encoding is not None or text != written, tuple(warnings))
 
 

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from pan_scdg.pan.html_text import GAP, HIDDEN, MARGIN_NOT_READ, MIN_MARGIN_WORDS, NOT_READ, extract_html
+from pan_scdg.pan.html_text import (
+    COMMENT_NOT_READ,
+    GAP,
+    HIDDEN,
+    MARGIN_NOT_READ,
+    MIN_COMMENT_WORDS,
+    MIN_MARGIN_WORDS,
+    NOT_READ,
+    extract_html,
+)
 from pan_scdg.pan.styles import (
     BLACK,
     MAX_TINY_SIZE,
@@ -35,6 +44,7 @@ STRICT = (b"http://purl.oclc.org/ooxml/wordprocessingml/main", b"http://purl.ocl
 EMBEDDED = ("word/diagrams/data", "word/embeddings/", "word/afchunk")
 """Beginnings of the names of parts whose text is not read."""
 MARGINS = ("word/header", "word/footer")
+COMMENTS = "word/comments.xml"
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 MATHS = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
@@ -81,8 +91,16 @@ def _show_visible_text(path: Path) -> tuple[io.BytesIO, list[str]]:
                 warnings[NOT_READ] = None
             if name.startswith(MARGINS) and len(re.sub(rb"<[^>]*>", b" ", data).split()) >= MIN_MARGIN_WORDS:
                 warnings[MARGIN_NOT_READ] = None
+            if name == COMMENTS and _has_long_comment(data):
+                warnings[COMMENT_NOT_READ] = None
     shown.seek(0)
     return shown, list(warnings)
+
+
+def _has_long_comment(data: bytes) -> bool:
+    comments = _parse(data).iter(f"{WORD}comment")
+    texts = (" ".join(run.text or "" for run in comment.iter(f"{WORD}t")) for comment in comments)
+    return any(len(text.split()) >= MIN_COMMENT_WORDS for text in texts)
 
 
 class Formats:

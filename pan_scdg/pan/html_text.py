@@ -8,11 +8,16 @@ from pan_scdg.pan.styles import Look, Styles, has_bar, is_indented, names_quotat
 
 HIDDEN = "hidden text was left out"
 NOT_READ = "an embedded file was not read"
-MARGIN_NOT_READ, MIN_MARGIN_WORDS = "a long header or footer was not read", 40
-"""Warning, and the words of a header or footer that are worth it."""
+MARGIN_NOT_READ, MIN_MARGIN_WORDS = "a long header, footer or aside was not read", 40
+"""Warning, and the words of such a part that are worth it."""
 _LEFT_OUT = "datalist head iframe noscript object rp rt script style svg template title"
 LEFT_OUT = frozenset(_LEFT_OUT.split())
 """Elements whose content is no part of the text."""
+MARGINS = frozenset(["nav", "aside", "footer"])
+MARGIN_ROLES = frozenset(["banner", "complementary", "contentinfo", "navigation", "search"])
+"""Elements, and values of ``role``, of what a platform shows around a text."""
+COMMENT_NOT_READ, MIN_COMMENT_WORDS = "a long comment was not read", 20
+"""Warning, and the words of a comment that are worth it."""
 MIN_EMBEDDED_WORDS = 20
 """Words of such an element that are worth a warning."""
 _PARAGRAPHS = """
@@ -118,6 +123,12 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
                 warnings.append(NOT_READ)
             places.append(places[-1]._replace(separator=SEPARATORS.get(tag, "")))
             continue
+        if _is_margin(element):
+            walk.skip_subtree()
+            if MARGIN_NOT_READ not in warnings and _count_margin_words(element) >= MIN_MARGIN_WORDS:
+                warnings.append(MARGIN_NOT_READ)
+            places.append(places[-1]._replace(separator="\n\n"))
+            continue
         declared = styles.find_declarations(element, places[-1].look.variables)
         look = places[-1].look.inherit(declared)
         separator = "\n\n" if declared.get("display") in BLOCKS else SEPARATORS.get(tag, "")
@@ -163,6 +174,19 @@ def _is_for_screens(style: Any) -> bool:
 
 def _embeds_text(element: Any) -> bool:
     return bool(element.get("srcdoc")) or len("".join(element.itertext()).split()) >= MIN_EMBEDDED_WORDS
+
+
+def _is_margin(element: Any) -> bool:
+    """Return True for an element around the text of a page; the footer of a quotation names its source."""
+    if element.get("role", "").strip().lower() in MARGIN_ROLES:
+        return True
+    return element.tag in MARGINS and next(element.iterancestors("blockquote"), None) is None
+
+
+def _count_margin_words(element: Any) -> int:
+    """Return the words of an element outside of links, of which menus are made."""
+    texts = element.xpath(".//text()[not(ancestor::a or ancestor::button or ancestor::script or ancestor::style)]")
+    return len(" ".join(texts).split())
 
 
 def names_source(text: str) -> bool:

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from pan_scdg.pan.html_text import MARGIN_NOT_READ, MIN_MARGIN_WORDS, NOT_READ, extract_tree
+from pan_scdg.pan.html_text import (
+    COMMENT_NOT_READ,
+    MARGIN_NOT_READ,
+    MIN_COMMENT_WORDS,
+    MIN_MARGIN_WORDS,
+    NOT_READ,
+    extract_tree,
+)
 from pan_scdg.pan.styles import MIN_LETTER_WIDTH, MIN_OFFSET, measure, names_quotation
 from pan_scdg.pan.untrusted import parse_xml_bytes
 
@@ -48,6 +55,9 @@ def convert_odt(path: Path) -> tuple[str, list[str]]:
     margins = styles.iter(f"{STYLE}header", f"{STYLE}footer")
     if any(len("".join(margin.itertext()).split()) >= MIN_MARGIN_WORDS for margin in margins):
         warnings.append(MARGIN_NOT_READ)
+    comments = (" ".join(comment.itertext()).split() for comment in root.iter(f"{OFFICE}annotation"))
+    if any(len(words) >= MIN_COMMENT_WORDS for words in comments):
+        warnings.append(COMMENT_NOT_READ)
     body = root.find(f"{OFFICE}body/{OFFICE}text")
     if body is None:
         raise ValueError("it has no text")

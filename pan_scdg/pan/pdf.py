@@ -10,7 +10,7 @@ from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.normal_form import normalize
-from pan_scdg.pan.html_text import HIDDEN, NOT_READ
+from pan_scdg.pan.html_text import COMMENT_NOT_READ, HIDDEN, MIN_COMMENT_WORDS, NOT_READ
 from pan_scdg.pan.pdf_lines import has_letters_apart
 
 PASSWORD = "This file is protected by a password"
@@ -23,9 +23,6 @@ MAX_SIGNS_SHARE = 0.1
 _LATIN_WORD = re.compile(r"[a-z]{3,}")
 FREQUENT_LETTERS, MIN_FREQUENT_SHARE, MIN_LETTERS = frozenset("aeilnorst"), 0.43, 60
 """Letters that are 55 to 70 % of any European text, their least share, and the letters for which it is measured."""
-MIN_COMMENT_WORDS = 20
-"""Words of a comment that are worth a warning."""
-COMMENT_NOT_READ = "a long comment was not read"
 _SENTENCE_END = re.compile(r"[.!?:…。！？][\"'”’»“‘«›‹)\]\d]*\Z")
 
 

@@ -19,6 +19,9 @@ MIN_MARGIN_LINES, MAX_SHIFT, MAX_INDENT = 3, 2.0, 100.0
 """Lines that begin at a margin, and in points how far from it those of a paragraph and of a quotation begin at most."""
 MIN_FIRST_INDENT, MAX_FIRST_INDENT = 6.0, 40.0
 """How far the first line of a paragraph may be indented."""
+MIN_GUTTER, MIN_COLUMN_LINES, MIN_COLUMN_LETTERS = 1.0, 4, 15
+"""Least distance of two columns, as a share of the size of letters; rows in which both have text, and letters of a row
+of each: a table has fewer."""
 MIN_LINE_WORDS, MAX_SHORT_WORDS = 12, 0.7
 """Words of a line in which letters may stand apart, and the largest share of one or two letters in other lines."""
 _RIGHT_TO_LEFT, _LEFT_TO_RIGHT = {"R", "AL"}, {"L", "EN", "AN"}
@@ -49,7 +52,8 @@ class Line(NamedTuple):
 
 def join_page(signs: Sequence[Sign]) -> str:
     """Return the text of a page, line by line."""
-    lines = [line for line in map(join_signs, group_lines(signs)) if line.text.strip()]
+    rows = split_columns(list(group_lines(signs)))
+    lines = [line for line in map(join_signs, rows) if line.text.strip()]
     text = "\n".join(mark_quotations(lines))
     return close_words(text) if has_letters_apart(text) else "\n".join(" ".join(e.split()) for e in text.split("\n"))
 
@@ -67,6 +71,67 @@ def group_lines(signs: Sequence[Sign]) -> Iterator[list[Sign]]:
         line.append(sign)
     if line:
         yield line
+
+
+def split_columns(rows: list[list[Sign]]) -> list[list[Sign]]:
+    """Return the lines of columns one after the other, where they are drawn row by row.
+
+    A gutter is a gap at the same place of consecutive rows that have text on both sides.
+    """
+    gaps = [list(_list_gaps(row)) for row in rows]
+    place = _find_gutter(gaps)
+    if place is None:
+        return rows
+    ordered: list[list[Sign]] = []
+    block: list[list[Sign]] = []
+
+    def end_block() -> None:
+        """Add the rows of a block, column by column if it has some."""
+        sides = [[[s for s in row if (s.left > place) == is_right] for row in block] for is_right in (False, True)]
+        both = [pair for pair in zip(*sides) if all(map(_has_text, pair))]
+        letters = [sum(sign.text.isalnum() for pair in both for sign in pair[side]) for side in (0, 1)]
+        if len(both) >= MIN_COLUMN_LINES and min(letters) >= MIN_COLUMN_LETTERS * len(both):
+            for side in sides:
+                ordered.extend(split_columns([row for row in side if row]))
+        else:
+            ordered.extend(block)
+        block.clear()
+
+    for row, own in zip(rows, gaps):
+        is_split = any(begin < place < end for begin, end in own)
+        if not is_split and min(s.left for s in row) < place < max(s.right for s in row):
+            end_block()
+            ordered.append(row)
+        else:
+            block.append(row)
+    end_block()
+    return ordered
+
+
+def _has_text(row: Sequence[Sign]) -> bool:
+    return any(not sign.text.isspace() for sign in row)
+
+
+def _list_gaps(row: Sequence[Sign]) -> Iterator[tuple[float, float]]:
+    """Yield the ends of the gaps of a row that are as wide as one between columns."""
+    signs = sorted((sign for sign in row if not sign.text.isspace()), key=lambda sign: sign.left)
+    right = float("inf")
+    for sign in signs:
+        if sign.left - right >= MIN_GUTTER * sign.size:
+            yield right, sign.left
+        right = max(right, sign.right) if right < float("inf") else sign.right
+
+
+def _find_gutter(gaps: Sequence[Sequence[tuple[float, float]]]) -> float | None:
+    """Return the place that is in a gap of most rows; None if it is in fewer than `MIN_COLUMN_LINES`."""
+    ends = sorted(end for own in gaps for begin, stop in own for end in ((begin, 1), (stop, -1)))
+    depth = best = 0
+    place = None
+    for (at, step), (following, _) in pairwise(ends):
+        depth += step
+        if depth > best and following > at:
+            best, place = depth, (at + following) / 2
+    return place if best >= MIN_COLUMN_LINES else None
 
 
 def join_signs(signs: Sequence[Sign]) -> Line:

@@ -22,7 +22,8 @@ DECISION_ORDER: dict[PairDecision, int] = {"likely": 0, "unclear": 1, "no sign":
 QUOTED: dict[Kind, str] = {
     "quotation": "in a quotation",
     "references": "in a list of references",
-    "formal": "in a title page, a table of contents, a declaration or acknowledgements",
+    "formal": "in a title page, a table of contents, a declaration, acknowledgements or comments",
+    "table": "in a table or program code",
 }
 """Why a stretch of a text is compared and does not count."""
 _NOT_BREAK = re.compile(r"[^\n]")

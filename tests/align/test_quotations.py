@@ -211,10 +211,15 @@ def test_many_marks_take_no_longer_than_many_letters() -> None:
         '"a" (\n',
         '"a" (a b ',
         "「a」（",
+        '"a "b" ',
+        "a 1 | 2;\n",
+        "[a]b\n",
+        "it reads ",
+        "A B: \n\n",
     ):
         text = mark * (100_000 // len(mark))
         find_reference_lists(text)
-        assert len(prepare_text(text).parts) == 3
+        assert len(prepare_text(text).parts) == 4
 
 
 @pytest.mark.parametrize("heading", ["References Cited", "Quellenverzeichnis", "2 Literature"])

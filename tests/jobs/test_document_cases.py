@@ -3,10 +3,12 @@
 The texts are short: four paragraphs of the author, with one that is copied or reworded from the source.
 """
 
+import calendar
 import csv
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ import pytest
 
 from pan_scdg.models.find import PACKAGED
 from pan_scdg.pan.documents import CONVERTERS, convert_file, read_any_document
-from pan_scdg.pan.html_text import HIDDEN, NOT_READ
+from pan_scdg.pan.html_text import COMMENT_NOT_READ, HIDDEN, MARGIN_NOT_READ, NOT_READ
 from pan_scdg.profile import load_profile
 from pan_scdg.scorer import Scorer
 from tests.conftest import ENCODER, REAL_ENCODER
@@ -143,6 +145,19 @@ def odt_paragraph(content: str, properties: str) -> bytes:
     return odt(f"</text:p><text:p text:style-name='P'>{content}</text:p><text:p>", style)
 
 
+def comment_docx(comment: str) -> bytes:
+    body = "".join(f"<w:p>{run(text)}</w:p>" for text in OWN)
+    return make_docx(body, parts={"comments.xml": f"<w:comment w:id='0'><w:p>{run(comment)}</w:p></w:comment>"})
+
+
+def columns(left: str, right: str) -> bytes:
+    """A page with two columns that are drawn row by row."""
+    rows = zip_longest(*(re.findall(r".{1,48}(?: |$)", text) for text in (left, right)), fillvalue="")
+    return make_pdf(
+        [[line for i, row in enumerate(rows) for line in ((40, 800 - 14 * i, row[0]), (320, 800 - 14 * i, row[1]))]]
+    )
+
+
 def span(text: str) -> str:
     return f"<text:span text:style-name='S'>{text}</text:span>"
 
@@ -258,6 +273,26 @@ ERKLÄRUNG = (
     "die angegebenen Quellen und Hilfsmittel benutzt habe. Die Stellen der Arbeit, die anderen Werken dem Wortlaut "
     "oder dem Sinn nach entnommen sind, habe ich kenntlich gemacht."
 )
+MONTHS = enumerate(list(calendar.month_name)[1:], 1)
+ROWS = (f"{name}\t{7 * i % 31}\t{2 + 1.3 * i:.1f}\t{0.17 * i:.2f}" for i, name in MONTHS)
+TABLE = "\n".join(["Month\tDays\tLevel\tFlow", *ROWS])
+MENU = "".join(f"<a>{word}</a> " for word in COPIED.split())
+ANNOTATION = f"<office:annotation><text:p>{COPIED}</text:p></office:annotation>"
+INNER = re.sub(r"(lakes|tall)", r'"\1"', QUOTED)
+CODE = (
+    "def measure(levels):\n    total = 0\n    for level in levels:\n        total = total + level\n    # the mean\n"
+    "    if total > 100:\n        print('the lake is full')\n    return total / len(levels)"
+)
+LAW = (
+    "Section 4 of the Water Act reads as follows:\n\n(1) Whoever keeps a weir shall keep it in repair at all times and "
+    "open it when the river is in flood.\n(2) The authority may order the owner to remove the weir within a year."
+)
+VERSES = "Who cut the ice in winter's dark\nAnd stacked it by the shore,\nHas never seen the meadow lark\nNor heard {}."
+POEM = f"Thora Karlsen: The Saw\n\n{VERSES.format('a door')}\n\n{VERSES.replace('ice', 'reed').format('it more')}"
+REMARKS = (
+    "[a]Please give a source for this claim and explain in your own words how it supports your argument.\n"
+    "[b]Good transition, but the next paragraph repeats what you said in the introduction, so consider cutting it."
+)
 CASES = [
     # hidden text
     Case("hidden-letters.docx", docx(hide_in_words(COPIED, run("q", "<w:vanish/>"), run)), warnings=(HIDDEN,)),
@@ -302,6 +337,15 @@ CASES = [
     Case("document-within.docx", docx(run("Before.") + "</w:p><w:subDoc/><w:p>"), NO_SIGN, warnings=(NOT_READ,)),
     Case("word-art.docx", docx(f"<w:r><w:pict><textpath string='{COPIED}'/></w:pict></w:r>")),
     Case("frame.odt", odt(FRAME)),
+    Case("comment.docx", comment_docx(COPIED), NO_SIGN, warnings=(COMMENT_NOT_READ,)),
+    Case("short-comment.docx", comment_docx("Please give a source."), NO_SIGN),
+    Case("comment.odt", odt(ANNOTATION), NO_SIGN, warnings=(COMMENT_NOT_READ,)),
+    Case("comment.md", join(f"<!-- {COPIED} -->"), NO_SIGN),
+    *(
+        Case(f"{tag}.html", html(f"</p><{tag}>{COPIED}</{tag}>"), NO_SIGN, warnings=(MARGIN_NOT_READ,))
+        for tag in ("nav", "aside", "footer")
+    ),
+    Case("a-menu.html", html(f"</p><div role=navigation>{MENU}</div>"), NO_SIGN),
     Case("deleted.odt", odt(f"<text:tracked-changes>{COPIED}</text:tracked-changes>"), NO_SIGN),
     Case("field.pdf", pdf(catalog="/AcroForm << /Fields [4 0 R] >>", page="/Annots [4 0 R]", others=[FIELD])),
     Case("annotation.pdf", pdf(page=f"/Annots [<< /Subtype /FreeText /Contents ({COPIED}) >>]")),
@@ -313,6 +357,7 @@ CASES = [
     Case("references.md", join(REWORDED.replace("e", "&#101;").replace("n", "&#x6E;")), LIKELY),
     Case("bold-halves.md", join(HALVES.sub(r"**\1**", COPIED)), is_copied=True),
     # PDF
+    Case("columns.pdf", columns(COPIED, " ".join(OWN)), is_copied=True),
     Case("letters-apart.pdf", pdf(COPIED, "2.5 Tc", size=7)),
     Case("other-letters-are-named.pdf", pdf_named(COPIED, "q"), is_copied=True),
     Case("downwards.pdf", build_pdf([f"BT /F1 9 Tf 14 TL 0 -1 1 0 500 830 Tm {DOWN} ET"]), is_copied=True),
@@ -327,6 +372,9 @@ CASES = [
     Case("number-of-a-note.txt", join(f'She writes: "{QUOTED}"12 Not here.', *OTHER), NO_SIGN),
     Case("mixed-marks.txt", join(f'She writes: „{QUOTED}" Not here.', *OTHER), NO_SIGN),
     Case("nested-marks.txt", join(f"She writes: “{QUOTED[:40]}“{QUOTED[40:60]}”{QUOTED[60:]}”", *OTHER), NO_SIGN),
+    Case("marks-in-marks.txt", join(f'She writes: "{INNER}" Not here.', *OTHER), NO_SIGN),
+    Case("announced.txt", join(f"As Karlsen writes:\n\n{QUOTED}", *OTHER), NO_SIGN),
+    Case("announced-copy.txt", join(f"My own argument is as follows:\n\n{COPIED}")),
     Case("single-marks.txt", join(f"She writes: '{QUOTED}' Not here.", *OTHER), NO_SIGN),
     Case("block.docx", docx(run(QUOTED), "<w:ind w:left='720' w:right='720'/>"), NO_SIGN),
     Case("italic.html", html(f"She writes:</p><p><em>{QUOTED}</em>"), NO_SIGN),
@@ -405,9 +453,20 @@ CASES = [
             "contents-without-dots": f"Inhaltsverzeichnis\n{re.sub(r' [. ]+ ', chr(9), CONTENTS)}",
             "declaration": f"Declaration of authorship\n\n{DECLARATION}\n\nConclusion",
             "declaration-in-german": f"## Eidesstattliche Erklärung\n\n{ERKLÄRUNG}\n\n## Fazit",
+            "table": TABLE,
+            "table-of-markdown": re.sub(r"(?m)^|\t|$", " | ", TABLE),
+            "code": CODE,
+            "law": LAW,
+            "poem": POEM,
             "thanks": "Acknowledgements\n\nI would like to thank my supervisor, Dr Mary Lowe, for her patience and "
             "advice, and my family for their support during the writing of this essay.\n\nIntroduction",
         }.items()
+    ),
+    Case(
+        "remarks.txt",
+        f"{OWN[0]}[a]\n\n{OWN[1]}[b]\n\n{REMARKS}",
+        NO_SIGN,
+        source=f"{OTHER[0]}[a]\n\n{OTHER[1]}[b]\n\n{REMARKS}",
     ),
     Case("title-page.txt", TITLE_PAGE + join(), NO_SIGN, source=TITLE_PAGE + "\n\n".join(OTHER)),
     Case("copy-first.txt", f"{WRAPPED_COPY}\n\n{join()}", is_copied=True),

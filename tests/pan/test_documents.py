@@ -10,6 +10,7 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.pan import documents
 from pan_scdg.pan.documents import read_any_document
+from pan_scdg.pan.html_text import MARGIN_NOT_READ
 from tests.pan.office_files import COLUMNS, WORD, build_pdf, make_docx, make_odt, make_pdf, pack
 
 for package in documents.CONVERTERS.values():
@@ -356,8 +357,8 @@ def test_what_is_not_read_is_told(tmp_path: Path) -> None:
     long = " ".join(["word"] * 40)
     (tmp_path / "a.odt").write_bytes(make_odt(parts={"styles": f"<style:header>{paragraph(long)}</style:header>"}))
     (tmp_path / "a.docx").write_bytes(make_docx(parts={"header1.xml": long, "diagrams/data1.xml": ""}))
-    assert read_any_document(tmp_path / "a.odt").warnings == ("a long header or footer was not read",)
-    warnings = ("a long header or footer was not read", "an embedded file was not read")
+    assert read_any_document(tmp_path / "a.odt").warnings == (MARGIN_NOT_READ,)
+    warnings = (MARGIN_NOT_READ, "an embedded file was not read")
     assert read_any_document(tmp_path / "a.docx").warnings == warnings
     (tmp_path / "a.docx").write_bytes(make_docx(f"<w:altChunk/>{LINE.format('one')}"))
     assert documents.convert_file(tmp_path / "a.docx") == {"text": "one", "warnings": [warnings[1]]}
