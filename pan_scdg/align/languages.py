@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 FILE = Path(__file__).with_name("languages.toml")
-Kind = Literal["references", "contents", "declarations", "first_person", "captions", "function_words"]
+Kind = Literal["references", "contents", "declarations", "first_person", "announcements", "captions", "function_words"]
 
 
 @cache

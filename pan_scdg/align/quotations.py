@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from pan_scdg.align.languages import compile_words
+
 Span = tuple[int, int]
 
 _MARKS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "‚": "‘’", "「": "」", "『": "』", "｢": "｣"}
@@ -68,13 +70,8 @@ _BLOCK_QUOTATION = re.compile(
 )
 _INDENTED = re.compile(r"(?<=\n\n)(?=[^\w\n]*[^\W\d_a-z])(?:(?: {4}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
 """A paragraph that begins with a capital letter: program code rarely does."""
-_ANNOUNCED = re.compile(
-    r"(?i:\b(?:reads?|states?|says?|writes?|wrote|provides?|(?:as )?follows|following \w+|(?:in|with) (?:his|her|their"
-    r"|its|these|the) (?:own )?words|lautet|heißt es|schreibt|besagt|wie folgt|im wortlaut|écrit|dispose|stipule|ainsi"
-    r"|dice|escribe|establece|recita|scrive|luidt|schrijft)\b)[^.!?:\n]{0,40}:\s*\Z"
-)
-"""The end of a paragraph that announces the words of another."""
-_OWN = re.compile(r"\b(?:I|[Mm]y|[Ww]e|[Oo]ur|[Ii]ch|[Mm]eine?|[Ww]ir|[Uu]nsere?|[Jj]e|[Mm]on|[Yy]o)\b")
+_ANNOUNCED, _OWN = r"(?i)\b{}\b[^.!?:\n]{0,40}:\s*\Z", r"(?i)\b{}\b"
+"""Templates of the end of a paragraph that announces the words of another, and of a word of the author."""
 _SECTION = re.compile(r"\s*(?:§|\((?:\d{1,3}|[a-z]{1,3})\)|\d{1,3}[.)]\s|(?:Art(?:icle|ikel|\.)?|Section|Sec\.) ?\d)")
 """The beginning of a paragraph of a law."""
 MAX_ANNOUNCEMENT = 300
@@ -99,6 +96,7 @@ def list_quotations(text: str) -> Iterator[Span]:
 
 def _list_given(text: str) -> Iterator[Span]:
     """Yield paragraphs that are announced as the words of another, and the stanzas below the name of a poet."""
+    announced, own = compile_words("announcements", _ANNOUNCED), compile_words("first_person", _OWN)
     begin = 0
     before = ""
     is_law = is_poem = False
@@ -106,7 +104,7 @@ def _list_given(text: str) -> Iterator[Span]:
         end, paragraph = match.end(), text[begin : match.end()]
         lines = [line.strip() for line in paragraph.strip().split("\n")]
         announcement = before[-MAX_ANNOUNCEMENT:].rpartition(". ")[2]
-        is_announced = before.endswith(":") and bool(_ANNOUNCED.search(announcement)) and not _OWN.search(announcement)
+        is_announced = before.endswith(":") and bool(announced.search(announcement)) and not own.search(announcement)
         is_announced = is_announced and not _OPENER.match(lines[0])  # marks say where it ends
         is_law = bool(_SECTION.match(paragraph)) and (is_law or before.endswith(":"))
         is_poem = _are_verses(lines) and (is_poem or _POET.fullmatch(before.rpartition("\n")[2]) is not None)
