@@ -207,19 +207,3 @@ def _model(architecture: str) -> Any:
     if architecture in ("qwen3", "qwen3-no-bos"):
         return hf.Qwen3ForCausalLM(hf.Qwen3Config(**size))
     raise ValueError(f"no tiny checkpoint of architecture {architecture!r}")
-
-
-@pytest.fixture
-def forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that grows by the length of every input that goes through the language model."""
-    from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
-
-    lengths: list[int] = []
-    for engine in (PackedEngine, ReferenceEngine):
-
-        def counted(self: Any, items: Any, real: Any = engine.compute_log_probs) -> Any:
-            lengths.extend(item.length for item in items)
-            return real(self, items)
-
-        monkeypatch.setattr(engine, "compute_log_probs", counted)
-    return lengths

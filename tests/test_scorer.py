@@ -159,7 +159,7 @@ def test_gains_add_up_and_tokens_stand_in_the_target(scorer: Scorer) -> None:
     assert result.tokens[-1].end == len(TARGET)
 
 
-def test_pairs_are_streamed_in_batches_and_agree_with_single_scores(scorer: Scorer, forwards: list[int]) -> None:
+def test_pairs_are_streamed_in_batches_and_agree_with_single_scores(scorer: Scorer) -> None:
     pairs = [(TARGET, SOURCE), (OTHER, SOURCE), (TARGET, OTHER), (SOURCE * 30, OTHER), (OTHER, "")]
     read: list[int] = []
 

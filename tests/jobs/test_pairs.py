@@ -4,7 +4,7 @@ import json
 import math
 import pickle
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,11 @@ import pytest
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.jobs.worker import PairWorker
-from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.lm.model import ScoringModel
-from pan_scdg.lm.packing import Row, count_row_tokens
 from pan_scdg.methods import MethodOptions
 from pan_scdg.profile import load_profile
-from pan_scdg.scdg.sequences import ScoringInput
 from tests.jobs.conftest import SMALL
-from tests.memory_errors import MEMORY_ERRORS
+from tests.memory_errors import MEMORY_ERRORS, limit_memory
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -179,23 +176,15 @@ def test_a_pair_that_exceeds_the_memory_is_an_error_of_this_pair(
     records: Read,
     error: Exception,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run_row, room = PackedEngine._run_row, 0
-
-    def run_small_row(engine: PackedEngine, row: Row, items: Sequence[ScoringInput], kept: Any) -> Any:
-        if room and count_row_tokens(row, items) > room:
-            raise error
-        return run_row(engine, row, items, kept)
-
-    monkeypatch.setattr(PackedEngine, "_run_row", run_small_row)
     reference = by_pair(records(finished(pairs_input) / "decisions.jsonl"))
-    room = 360
-    stopped = run(pairs_input, tmp_path / "out")
+    with limit_memory(360, error):
+        stopped = run(pairs_input, tmp_path / "out")
     assert stopped.code == 2
     assert "does not fit in the memory of cpu. Use over_long" in stopped.err
     assert "or see --on-error" in stopped.err
-    assert run(pairs_input, tmp_path / "out", "--on-error", "negative", "--overwrite").code == 0
+    with limit_memory(360, error):
+        assert run(pairs_input, tmp_path / "out", "--on-error", "negative", "--overwrite").code == 0
     decisions = by_pair(records(tmp_path / "out" / "decisions.jsonl"))
     large = {("s1", "r1"), ("s2", "r2")}
     assert {pair for pair, one in decisions.items() if one["score"] is None} == large
