@@ -27,9 +27,28 @@ from pan_scdg.logs import say
 @profile_option
 @click.option("--write", type=FILE, required=True, help="Profile file to write.")
 @truth_option
+@click.option(
+    "--again",
+    type=FOLDER,
+    help="Second result of `run --scores-only`, on some of the pairs, by another engine, dtype, device or machine. "
+    "Ten times the largest difference of scores is written as their noise.",
+)
+@click.option(
+    "--noise",
+    type=click.FloatRange(0),
+    metavar="SCORE",
+    help="Noise of the scores to write: a decision nearer to the threshold is marked near_threshold.",
+)
 @json_option
 def calibrate(
-    directory: Path | None, scores: Path, profile: str, write: Path, truth: Path | None, as_json: bool
+    directory: Path | None,
+    scores: Path,
+    profile: str,
+    write: Path,
+    truth: Path | None,
+    again: Path | None,
+    noise: float | None,
+    as_json: bool,
 ) -> None:
     """Choose q, w, n or weights and the threshold on pairs with truth, and write a profile file with them.
 
@@ -42,8 +61,11 @@ def calibrate(
     from pan_scdg.jobs.calibrate import calibrate as choose
 
     inputs = {"--input": directory, "--truth": truth, "--scores": scores, "--profile": find_profile_file(profile)}
+    inputs["--again"] = again
+    if again is not None and noise is not None:
+        raise click.UsageError("--again measures the noise: leave out --noise")
     check_file(write, "--write", inputs, "a profile", holds_profile)
-    choice, warnings = choose(profile, directory, scores, write, truth)
+    choice, warnings = choose(profile, directory, scores, write, truth, noise, again)
     say(warnings)
     click.echo(json.dumps(choice.to_json()) if as_json else f"{choice.summarise()}; wrote {write}")
 

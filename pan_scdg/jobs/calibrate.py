@@ -8,6 +8,7 @@ import numpy as np
 import tomlkit
 
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.noise import LAST_DIGIT, estimate_noise
 from pan_scdg.jobs.result import SCORES, ScoreFile, list_changed_files, require_job, write_atomically
 from pan_scdg.methods import MethodSettings, Values
 from pan_scdg.notices import Notices
@@ -26,6 +27,10 @@ CHOSEN_FIELDS = ("q", "w", "weights", "grid")
 """Fields that may differ from those that the scores were made with, as may the parameters of the method."""
 MIN_SEPARATION = 0.1
 """Smallest difference of recall and false positive rate on the calibration pairs that passes without a warning."""
+NO_NOISE = (
+    "note: no noise of these scores is known, so that no decision will be marked near_threshold. Score 20 pairs with "
+    "another engine (`run --scores-only --engine reference --limit 20`), and give the result with --again"
+)
 LEFT_OUT = "pair without a score, left out of the calibration"
 
 
@@ -62,7 +67,13 @@ class Calibrated(NamedTuple):
 
 
 def calibrate(
-    source: str, directory: Path | None, scores: Path, output: Path, truth: Path | None
+    source: str,
+    directory: Path | None,
+    scores: Path,
+    output: Path,
+    truth: Path | None,
+    noise: float | None = None,
+    again: Path | None = None,
 ) -> tuple[Calibrated, list[str]]:
     """Choose the threshold and the parameters of a profile, and write a copy of its file with them.
 
@@ -72,6 +83,8 @@ def calibrate(
         scores: result folder of ``run --scores-only`` on this input and profile, or of ``check``.
         output: profile file to write; its stem becomes the name of the new profile.
         truth: folder of the truth, or the table of a check (`pan.labels`); None: searched in the input.
+        noise: of the scores; None: measured, or the profile's.
+        again: another result of the same pairs, or of some of them, by another engine, dtype, device or machine.
 
     Returns:
         The choice, and warnings about the input.
@@ -86,6 +99,9 @@ def calibrate(
     labels, values = _read_labelled_scores(directory, truth, scores, job, profile.method_settings, notices)
     _check_profile(profile, job, scores)
     chosen = choose_settings(profile, values, labels, job)
+    if noise is not None or again is not None:
+        noise = _measure_noise(profile, chosen.settings, job, scores, again) if again is not None else noise
+        chosen = chosen._replace(decide=chosen.decide.model_copy(update={"noise": noise}))
     _write_choice(document, chosen)
     parse_profile(document.unwrap(), output)
     write_atomically(output, tomlkit.dumps(document))
@@ -93,6 +109,7 @@ def calibrate(
         *list_changed_files(scores, job),
         *notices.list_warnings(),
         *warn_about_separation(chosen, values, labels),
+        *([NO_NOISE] if chosen.decide.noise is None else []),
     ]
     return chosen, warnings
 
@@ -151,18 +168,42 @@ def choose_settings(
     )
     model, dtype = job["fingerprint"] or None, job["models"].get("language_model", {}).get("dtype")
     same = (decide.calibrated_with, decide.dtype) == (model, dtype if decide.method == "gains" else None)
+    noise = decide.noise if same else None
     return Calibrated(
         fitted[choice.parameter],
         Decide(
             method=decide.method,
             threshold=float(choice.threshold),
             max_false_positives=decide.max_false_positives,
-            noise=decide.noise if same else None,
+            noise=LAST_DIGIT if noise is None and not job["models"] else noise,
             calibrated_with=model,
             dtype=dtype if decide.method == "gains" else None,
             calibration=calibration,
         ),
     )
+
+
+def _measure_noise(
+    profile: Profile, settings: MethodSettings, job: Mapping[str, Any], scores: Path, again: Path
+) -> float:
+    """Return the noise by the differences of two results, by the chosen settings.
+
+    Raises:
+        UserError: the other result is of another input or profile, has no pair in common, or is no other computation.
+    """
+    other = require_job(again)
+    _check_profile(profile, other, again, may_differ=("dtype",))
+    if other["input"] != job["input"]:
+        raise UserError("is a result of another input", "give one of the input of --scores", again)
+    if all(other[name] == job[name] for name in ("engine", "device", "models", "machine")):
+        what = "was computed in the same way as --scores"
+        raise UserError(what, "give a result of another --engine or --device, or of another machine", again)
+    values, other_values = ScoreFile(scores / SCORES), ScoreFile(again / SCORES)
+    keys = [key for key in other_values if key in values]
+    if not keys:
+        raise UserError("has no pair in common with --scores", "score some of the same pairs", again)
+    both = ((file[key]["values"] for file in (values, other_values)) for key in keys)
+    return estimate_noise(max(abs(settings.compute_score(a) - settings.compute_score(b)) for a, b in both))
 
 
 def warn_about_separation(chosen: Calibrated, values: Sequence[Values], labels: Sequence[bool]) -> list[str]:
@@ -244,7 +285,7 @@ def _match_check(
     return labelled
 
 
-def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path) -> None:
+def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path, may_differ: tuple[str, ...] = ()) -> None:
     """Raise UserError if the scores were made with other settings, or do not cover what is chosen from."""
     made = parse_profile(job["profile"], scores)
     tables = [
@@ -252,7 +293,7 @@ def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path) -> No
     ]
     for table in tables:
         for fields in table.values():
-            for name in (*CHOSEN_FIELDS, *profile.method_settings.parameters):
+            for name in (*CHOSEN_FIELDS, *may_differ, *profile.method_settings.parameters):
                 if isinstance(fields, dict):
                     fields.pop(name, None)
     remedy = "give the profile of `run --scores-only`"

@@ -13,6 +13,7 @@ from pan_scdg.commit import find_commit
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.agreement import Comparison, compare_pairs, compare_runs, compare_scores
+from pan_scdg.jobs.noise import FACTOR, estimate_noise
 from pan_scdg.jobs.options import RunOptions, Sample, choose_device
 from pan_scdg.jobs.pairs import detect_pairs
 from pan_scdg.jobs.result import SCORES, list_packages, read_job, write_json
@@ -36,11 +37,6 @@ RERUN, NOISE_RERUN, FIRST_STAGE = "rerun", "noise-rerun", "first-stage"
 """Folders in the output: the result that is computed, another one to measure the noise, and the recorded candidates."""
 NOISE_PAIRS, NOISE_QUERIES = 20, 2
 """Items that are computed once more to measure the noise."""
-NOISE_FACTOR = 10
-"""The noise as a multiple of the largest difference that is measured on one machine. Scores of another processor differ
-up to seven times as much as those of another engine (``benchmarks/results/processor-noise.md``)."""
-LAST_DIGIT = 1e-6
-"""Of the scores in the files; the noise is at least this."""
 SHOWN = 40
 """Characters of a value that a line shows."""
 OTHER_ENGINE: dict[str, EngineName] = {"packed": "reference", "reference": "packed"}
@@ -329,10 +325,8 @@ class Reproduction:
         comparison = self._compare(rerun.output, other.output)
         difference = comparison.largest_difference or 0.0
         between = f"the engines {rerun.engine} and {other.engine}" if self._uses_engine else "two sizes of batches"
-        source = (
-            f"{NOISE_FACTOR} times the largest difference between {between} on {format_count(comparison.size, what)}"
-        )
-        return Noise(max(NOISE_FACTOR * difference, LAST_DIGIT), source)
+        source = f"{FACTOR} times the largest difference between {between} on {format_count(comparison.size, what)}"
+        return Noise(estimate_noise(difference), source)
 
 
 def _compute(task: str, profile: Profile, options: RunOptions) -> None:

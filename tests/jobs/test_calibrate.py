@@ -205,6 +205,56 @@ def test_the_profile_of_a_result_can_be_calibrated(pairs_input: Path, cli: Run, 
     assert load_profile(str(tmp_path / "mine.toml")).need_decide().threshold is not None
 
 
+def test_the_noise_is_measured_or_given(
+    pairs_input: Path, calibrate: Run, run: Run, records: Records, profile_with: Callable[..., Path], tmp_path: Path
+) -> None:
+    again = ("--scores-only", "--engine", "reference", "--limit", 3)
+    assert run(pairs_input, tmp_path / "again", *again, profile=profile_with(UNCALIBRATED)).code == 0
+    assert "no noise of these scores is known" in calibrate().err
+    for options, noise in ((("--noise", 0.25), 0.25), (("--again", tmp_path / "again"), None)):
+        done = calibrate(*options)
+        assert (done.code, "no noise" in done.err) == (0, False), done.err
+        profile = load_profile(str(tmp_path / "mine.toml"))
+        assert profile.need_decide().noise == noise or noise is None
+    settings = profile.method_settings
+    (first, second) = (
+        {(line["suspicious"], line["source"]): settings.compute_score(line["values"]) for line in records(path)}
+        for path in (tmp_path / "scores" / "scores.jsonl", tmp_path / "again" / "scores.jsonl")
+    )
+    largest = max(abs(first[key] - second[key]) for key in second)
+    assert len(second) == 3
+    assert profile.need_decide().noise == pytest.approx(max(10 * largest, 1e-6), rel=0.05)
+    assert run(pairs_input, tmp_path / "out", profile=tmp_path / "mine.toml").code == 0
+    assert all("near_threshold" in record for record in records(tmp_path / "out" / "decisions.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--engine", "packed"), "was computed in the same way as --scores. Give a result of another --engine"),
+        (("--engine", "reference", "--limit", "1", "--input"), "is a result of another input"),
+    ],
+)
+def test_noise_from_results_that_say_nothing_is_refused(
+    calibrate: Run,
+    run: Run,
+    pairs_input: Path,
+    profile_with: Callable[..., Path],
+    tmp_path: Path,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    source = pairs_input
+    if options[-1] == "--input":
+        source, options = Path(shutil.copytree(pairs_input, tmp_path / "other")), options[:-1]
+        (source / "susp" / "s1.txt").write_text("Another text, which is long enough to be scored with its source.")
+    where = tmp_path / "again"
+    assert run(source, where, "--scores-only", *options, profile=profile_with(UNCALIBRATED)).code == 0
+    done = calibrate("--again", where)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert message in done.err
+
+
 @pytest.mark.parametrize("target", ["absent/mine.toml", "my profile.toml"])
 def test_an_unusable_target_is_one_line(cli: Run, pairs_input: Path, scores: Path, tmp_path: Path, target: str) -> None:
     where = ("--input", pairs_input, "--scores", scores, "--write", tmp_path / target)
