@@ -72,7 +72,7 @@ def test_scdg_mini_with_real_text() -> None:
 
 
 @contextmanager
-def limit_memory(
+def limit_calls(
     lm: LanguageModel, room: int, error: Exception | None = None, *, keeps: bool = True, full_at: int | None = None
 ) -> Iterator[None]:
     """Let the model fail as on a device with room for so many tokens a call.
@@ -108,7 +108,7 @@ def test_too_little_memory_halves_the_rows_and_is_told(
     items = made(np.random.default_rng(4), 60)
     expected = ReferenceEngine(lm, 1024).compute_log_probs(items)
     engine = PackedEngine(lm, "sdpa", 200, 1024)
-    with limit_memory(lm, 55, error):
+    with limit_calls(lm, 55, error):
         found = engine.compute_log_probs(items)
     check_log_probs(lm.model, found, expected, items)
     assert engine.splits[0] == 84
@@ -120,7 +120,7 @@ def test_rows_that_do_not_fit_cost_one_call_a_halving(tiny_lm: Callable[[str], L
     lm, rng = tiny_lm("qwen3"), np.random.default_rng(5)
     items = [ScoringInput(rng.integers(60, size=11), rng.integers(60, size=10)) for _ in range(48)]
     engine = PackedEngine(lm, "sdpa", 164, 1024)
-    with limit_memory(lm, 90):
+    with limit_calls(lm, 90):
         found = engine.compute_log_probs(items)
         assert engine.tokens == 160 + 48 * 20
         assert engine.splits == [80]
@@ -135,7 +135,7 @@ def test_what_was_computed_before_a_row_that_does_not_fit_is_kept(tiny_lm: Calla
     items = [ScoringInput(context, rng.integers(60, size=10)) for _ in range(7)]
     engine = PackedEngine(lm, "sdpa", 40, 1024)
     # The prefix of 30 with one continuation, four more, and the last two of which one device had too little memory.
-    with limit_memory(lm, 45, full_at=2):
+    with limit_calls(lm, 45, full_at=2):
         found = engine.compute_log_probs(items)
     check_log_probs(lm.model, found, ReferenceEngine(lm, 1024).compute_log_probs(items), items)
     # the call of 20 that did not fit; then the prefix once more, with one continuation and the last one
@@ -149,7 +149,7 @@ def test_a_prefix_that_cannot_be_kept_is_not_shared(tiny_lm: Callable[[str], Lan
     context = rng.integers(60, size=31)
     items = [ScoringInput(context, rng.integers(60, size=10)) for _ in range(3)]
     engine = PackedEngine(lm, "sdpa", 15, 1024)
-    with limit_memory(lm, 45, keeps=False):
+    with limit_calls(lm, 45, keeps=False):
         found = engine.compute_log_probs(items)
     check_log_probs(lm.model, found, ReferenceEngine(lm, 1024).compute_log_probs(items), items)
     assert engine.tokens == 40 + 3 * 40
@@ -158,13 +158,13 @@ def test_a_prefix_that_cannot_be_kept_is_not_shared(tiny_lm: Callable[[str], Lan
 
 def test_an_input_that_alone_exceeds_the_memory_is_the_users_error(tiny_lm: Callable[[str], LanguageModel]) -> None:
     engine = PackedEngine(lm := tiny_lm("qwen3"), "sdpa", 200, 1024)
-    with limit_memory(lm, 5), pytest.raises(UserError, match="an input of 39 tokens does not fit in the memory of cpu"):
+    with limit_calls(lm, 5), pytest.raises(UserError, match="an input of 39 tokens does not fit in the memory of cpu"):
         engine.compute_log_probs([ScoringInput(np.arange(30), np.arange(9))])
 
 
 def test_other_failures_are_not_taken_for_too_little_memory(tiny_lm: Callable[[str], LanguageModel]) -> None:
     engine = PackedEngine(lm := tiny_lm("qwen3"), "sdpa", 200, 1024)
-    with limit_memory(lm, 5, RuntimeError("broken")), pytest.raises(RuntimeError, match="broken"):
+    with limit_calls(lm, 5, RuntimeError("broken")), pytest.raises(RuntimeError, match="broken"):
         engine.compute_log_probs([ScoringInput(np.arange(30), np.arange(9))])
 
 
