@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +93,19 @@ _FIXED_VALUES = {
 """The only values of fields that name what the library calls."""
 
 
+class TokenisedTexts(NamedTuple):
+    """Texts that are ready to be encoded."""
+
+    inputs: list[dict[str, Any]]
+    """Of the distinct texts, without padding: the token ids and what else the tokenizer returns."""
+    characters: list[int]
+    """Numbers of characters of the distinct texts."""
+    rows: list[int]
+    """Position of each text among the distinct ones."""
+    prompt_length: int | None
+    """Tokens of the prompt; None without one."""
+
+
 class Encoder:
     """A loaded embedding model. Vectors depend only on the texts of one call, their order and ``batch``."""
 
@@ -126,6 +139,10 @@ class Encoder:
             UserError: ``max_tokens`` exceeds the model's limit.
             ValueError: a vector is not finite or zero.
         """
+        return self.compute(self.tokenise(texts, max_tokens, prompt))
+
+    def tokenise(self, texts: Sequence[str], max_tokens: int | None = None, prompt: str = "") -> TokenisedTexts:
+        """Return what `compute` needs of texts; see `encode`. It uses no device."""
         if max_tokens is not None and max_tokens > self.max_tokens:
             raise UserError(
                 f"the profile requests {max_tokens} tokens per text, but the encoder reads at most {self.max_tokens}",
@@ -134,39 +151,46 @@ class Encoder:
             )
         if self._model is None:
             raise ValueError("the encoder was released")
-        self._model.max_seq_length = limit = self.max_tokens if max_tokens is None else max_tokens
         distinct = list(dict.fromkeys(texts))  # formulas, headings and page headers recur
-        vectors = np.empty((len(distinct), self.dimension), np.float32)
-        max_batch_tokens = MAX_CPU_TOKENS if self.device == "cpu" else None
-        batches = list(plan_batches(self._count_tokens(distinct, limit, prompt), self.batch, max_batch_tokens))
+        rows = {text: row for row, text in enumerate(distinct)}
+        if not distinct:
+            return TokenisedTexts([], [], [], None)
+        limit = self.max_tokens if max_tokens is None else max_tokens
+        columns = self.tokenizer([prompt + text for text in distinct], truncation=True, max_length=limit)
+        inputs = [dict(zip(columns, values)) for values in zip(*columns.values())]
+        # the pooling of some models leaves the prompt out
+        length = self._model.preprocess(distinct[:1], prompt=prompt)["prompt_length"] if prompt else None
+        return TokenisedTexts(inputs, list(map(len, distinct)), [rows[text] for text in texts], length)
+
+    def compute(self, tokenised: TokenisedTexts) -> npt.NDArray[np.float32]:
+        """Return the unit vectors of texts; see `encode`."""
+        lengths = [len(one["input_ids"]) for one in tokenised.inputs]
+        vectors = np.empty((len(lengths), self.dimension), np.float32)
+        batches = list(plan_batches(lengths, self.batch, MAX_CPU_TOKENS if self.device == "cpu" else None))
         while batches:
             indices = batches.pop()  # the longest first: all later ones use its memory
-            encoded = self._encode_batch([distinct[index] for index in indices], prompt)
+            # the longest text comes first in a batch, as in sentence-transformers
+            order = np.argsort([-tokenised.characters[index] for index in indices])
+            indices = [indices[place] for place in order]
+            encoded = self._encode_batch([tokenised.inputs[index] for index in indices], tokenised.prompt_length)
             if encoded is not None:
                 vectors[indices] = encoded
             elif len(indices) > 1:
                 middle = len(indices) // 2
                 batches += [indices[:middle], indices[middle:]]
             else:
-                raise explain_too_large(limit, self.device)
-        if len(distinct) == len(texts):
-            return vectors
-        rows = {text: row for row, text in enumerate(distinct)}
-        return vectors[[rows[text] for text in texts]]
+                raise explain_too_large(lengths[indices[0]], self.device)
+        return vectors if tokenised.rows == list(range(len(vectors))) else vectors[tokenised.rows]
 
-    def _count_tokens(self, texts: Sequence[str], limit: int, prompt: str) -> list[int]:
-        if not texts:
-            return []
-        ids = self.tokenizer([prompt + text for text in texts], truncation=True, max_length=limit)["input_ids"]
-        return list(map(len, ids))
-
-    def _encode_batch(self, texts: list[str], prompt: str) -> npt.NDArray[np.float32] | None:
+    def _encode_batch(self, inputs: list[dict[str, Any]], prompt_length: int | None) -> npt.NDArray[np.float32] | None:
         """Return the vectors of texts that are encoded together; None if memory is too short."""
+        import torch
+
         try:
-            with permit_kernels(self.device):
-                tensor = self._model.encode(
-                    texts, prompt=prompt, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False
-                )
+            with torch.inference_mode(), permit_kernels(self.device):
+                features = dict(self.tokenizer.pad(inputs, return_tensors="pt").to(self._model.device))
+                more = {"modality": "text"} | ({} if prompt_length is None else {"prompt_length": prompt_length})
+                tensor = self._model(features | more)["sentence_embedding"]
         except Exception as e:
             if not is_out_of_memory(e):
                 raise

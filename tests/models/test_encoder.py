@@ -77,6 +77,14 @@ def test_equals_mean_pooling_done_by_hand(minilm: Encoder) -> None:
     check_vectors(folder, minilm.encode(TEXTS[:1])[0], (hidden / hidden.norm()).numpy())
 
 
+@pytest.mark.parametrize("prompt", ["", "query: "])
+def test_equals_what_the_library_computes(prompt: str, minilm: Encoder) -> None:
+    """Texts are tokenised once, outside the library, which would do it again for each batch."""
+    expected = minilm._model.encode(TEXTS[:2], prompt=prompt)
+    encoded = minilm.encode(TEXTS[:2], prompt=prompt)
+    np.testing.assert_array_equal(encoded, expected / np.linalg.norm(expected, axis=1, keepdims=True))
+
+
 def test_special_tokens_that_a_text_spells_out_are_text(minilm: Encoder) -> None:
     vectors = minilm.encode(["The tide [SEP] turned [MASK].", "the tide [sep] turned [mask]."])
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
@@ -118,16 +126,17 @@ def test_long_texts_are_cut_and_a_limit_is_that_of_one_call(minilm: Encoder) -> 
 def test_a_batch_that_exceeds_the_memory_is_halved(
     minilm: Encoder, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts, encode, sizes = [f"cat {number}" for number in range(9)], minilm._model.encode, []
+    texts, forward, sizes = [f"cat {number}" for number in range(9)], minilm._model.forward, []
     expected = minilm.encode(texts)
 
-    def encode_at_most(batch: list[str], **options: Any) -> Any:
-        if len(batch) > room:
+    def encode_at_most(features: dict[str, Any]) -> Any:
+        size = len(features["input_ids"])
+        if size > room:
             raise error
-        sizes.append(len(batch))
-        return encode(batch, **options)
+        sizes.append(size)
+        return forward(features)
 
-    monkeypatch.setattr(minilm._model, "encode", encode_at_most)
+    monkeypatch.setattr(minilm._model, "forward", encode_at_most)
     monkeypatch.setattr(minilm, "batch", 8)
     room = 2
     np.testing.assert_allclose(minilm.encode(texts), expected, atol=vector_tolerance(find_encoder_folder(NAME)))
@@ -189,25 +198,20 @@ def test_batches_have_each_text_once_and_little_padding(
         assert len(batch) * max(lengths) - sum(lengths) <= MAX_PADDING * len(batch) * max(lengths)
 
 
-def test_vectors_without_direction_are_refused() -> None:
+@pytest.mark.parametrize("value", [0.0, float("nan")])
+def test_vectors_without_direction_are_refused(value: float, minilm: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    class Zero:
-        max_seq_length = 8
-        device = torch.device("cpu")
+    def encode(features: dict[str, Any]) -> Any:
+        return {"sentence_embedding": torch.full((len(features["input_ids"]), 384), value)}
 
-        def get_embedding_dimension(self) -> int:
-            return 3
+    monkeypatch.setattr(minilm._model, "forward", encode)
+    with pytest.raises(ValueError, match="zero or not finite"):
+        minilm.encode(["a"])
 
-        def tokenizer(self, texts: list[str], **_: Any) -> dict[str, list[list[int]]]:
-            return {"input_ids": [[1]] * len(texts)}
 
-        def encode(self, texts: list[str], **_: Any) -> torch.Tensor:
-            return torch.zeros(len(texts), 3)
-
-    encoder = Encoder(Zero(), Path(), 2, "float32")
-    with pytest.raises(ValueError, match="zero"):
-        encoder.encode(["x"])
+def test_an_encoder_that_was_released_encodes_nothing(folder: Path) -> None:
+    encoder = load_encoder(folder, "cpu")
     encoder.release()
     with pytest.raises(ValueError, match="released"):
         encoder.encode(["x"])
