@@ -81,8 +81,8 @@ def check(
 
     if not among and sources is None and old is None:
         raise click.UsageError("give SOURCES, --among or --old")
-    if author_folders and not among:
-        raise click.UsageError("--author-folders needs --among")
+    if author_folders and not among and old is None:
+        raise click.UsageError("--author-folders needs --among or --old")
     inputs = Inputs(suspicious, sources, among, old, template, author_folders)
     paths = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--old": old, "--template": template}
     check_folders(output, paths | {"--profile": find_profile_file(profile)})

@@ -17,6 +17,7 @@ from pan_scdg.align.units import Words, count_words, read_words
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.methods.alignment import MIN_WORDS
+from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.pan.documents import ReadDocument, read_any_document
 from pan_scdg.pan.folders import read_documents
@@ -123,9 +124,9 @@ class Material:
         return max(pair) < len(self.suspicious)
 
     def are_drafts(self, pair: Indices) -> bool:
-        """Return True for two suspicious texts of one author."""
+        """Return True for two texts of one author, the second of which may be an old one."""
         first, second = (self.texts[number].author for number in pair)
-        return self.is_among(pair) and first == second != ""
+        return first == second != ""
 
     def hash(self) -> str:
         """Return the hash of all names and texts, as they are compared."""
@@ -160,6 +161,8 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
         raise UserError("contains only one text", "give at least two with --among", inputs.suspicious)
     sources = read(inputs.sources, "source", SIDES["source"] if inputs.among else "")
     old = read(inputs.old, "old", SIDES["old"])
+    authors = {text.author for text in suspicious} - {""}
+    old = [text._replace(author=next(filter(authors.__contains__, _list_folders(text)), "")) for text in old]
     names = Counter(text.shown.name for text in ([*suspicious] if inputs.among else []) + sources + old)
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UserError(f"two texts have the name {name} in the report", "rename one of them", inputs.suspicious)
@@ -190,10 +193,15 @@ def _make_text(name: str, document: ReadDocument, kind: TextKind, prefix: str, n
 
 def _find_authors(texts: Sequence[CheckedText]) -> list[CheckedText]:
     """Return texts with their authors: the first folder of a path below what contains the folders of all authors."""
-    folders = [text.compared.doc_id.split("/")[:-1] for text in texts]
+    folders = [_list_folders(text) for text in texts]
     around = takewhile(lambda names: len(set(names)) == 1, zip(*(path[:-1] for path in folders)))
     above = sum(1 for _ in around)
     return [text._replace(author="".join(path[above : above + 1])) for text, path in zip(texts, folders)]
+
+
+def _list_folders(text: CheckedText) -> list[str]:
+    """Return the folders of a text, in the form in which one name is always written."""
+    return [compose(folder).text for folder in text.compared.doc_id.split("/")[:-1]]
 
 
 def _find_running_lines(text: str) -> Iterator[Excluded]:

@@ -256,7 +256,7 @@ def warn_about_texts(values: Mapping[str, float], settings: AlignmentSettings) -
         warnings.append("longer than the texts of the calibration: more matches by chance")
     if count := int(values["left_out"]):
         warnings.append(
-            f"{format_count(count, 'passage')} left out: in quotations, lists of references or formal parts"
+            f"{format_count(count, 'passage')} left out: in quotations, lists of references, formal parts or tables"
         )
     return warnings
 

@@ -147,6 +147,8 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
             f"{name} has {format_count(n, 'word')}, fewer than {MIN_WORDS}: too short to tell"
             for name, n in too_short.items()
         ]
+    if record["decision"] or record["unclear"] is not None:
+        too_short = {}  # the score itself is a sign
     decision: PairDecision = "no sign"
     is_unread = any(w.startswith(UNKNOWN_SCRIPT) for w in warnings) and not record["decision"]
     if record["score"] is None or record["threshold"] is None or is_short or is_unread:

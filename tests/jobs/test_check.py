@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import statistics
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -261,9 +262,10 @@ def test_a_class_is_compared_with_itself_with_sources_and_with_old_texts_that_ar
 def test_drafts_in_the_folder_of_an_author_are_not_compared(check: Callable[..., Any], tmp_path: Path) -> None:
     texts = make_class(3)
     essay = texts["0.txt"]
+    nfc, nfd = unicodedata.normalize("NFC", "Anaïs_1/a.txt"), unicodedata.normalize("NFD", "Anaïs_1/drafts/b.txt")
     files = {
-        "Anna_1/a.txt": essay,
-        "Anna_1/drafts/b.txt": essay,
+        nfc: essay,
+        nfd: essay,
         "Ben_2/c.txt": essay,
         "d.txt": texts["1.txt"],
         "e.txt": essay,
@@ -272,11 +274,14 @@ def test_drafts_in_the_folder_of_an_author_are_not_compared(check: Callable[...,
         for name, text in files.items():
             archive.writestr(name, text)
         archive.writestr("Ben_2/c.doc", b"\xd0\xcf")
-    done = check(tmp_path / "class.zip", "--among", "--author-folders")
+    past = write(tmp_path / "past", dict.fromkeys((f"2023/{nfc}", "2023/f.txt"), texts["2.txt"]))
+    done = check(tmp_path / "class.zip", "--among", "--author-folders", "--old", past)
     rows = read_rows(tmp_path / "out")
+    assert sum(row["source"].startswith("old/") for row in rows) == 2 * 5 - 2, "without those of one author"
+    rows = [row for row in rows if not row["source"].startswith("old/")]
     assert len(rows) == 9
     assert {(row["suspicious"], row["source"]) for row in rows if row["decision"] == "likely"} == {
-        *itertools.product(("Anna_1/a.txt", "Anna_1/drafts/b.txt"), ("Ben_2/c.txt", "e.txt")),
+        *itertools.product((nfc, nfd), ("Ben_2/c.txt", "e.txt")),
         ("Ben_2/c.txt", "e.txt"),
     }
     line = "Skipped 1 unsupported file: Ben_2/c.doc. Save .doc, .pages and .rtf files as .docx or PDF."
@@ -290,7 +295,7 @@ def test_drafts_in_the_folder_of_an_author_are_not_compared(check: Callable[...,
     assert "all texts are in one folder of an author, Anna" in refused
     flat = write(tmp_path / "flat", make_class(2))
     assert "contains no folders of authors" in check(flat, "--among", "--author-folders", output="f", code=2).err
-    assert "--author-folders needs --among" in check(flat, SOURCE, "--author-folders", output="f", code=2).err
+    assert "--author-folders needs --among or --old" in check(flat, SOURCE, "--author-folders", output="f", code=2).err
 
 
 def test_a_long_path_is_shown_without_its_middle(check: Callable[..., Any], tmp_path: Path) -> None:

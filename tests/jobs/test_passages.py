@@ -158,7 +158,7 @@ def test_a_quotation_in_common_is_listed_and_decides_nothing(
     assert done.code == 0, done.err
     quoted, copied = records(tmp_path / "out" / "decisions.jsonl")
     assert (quoted["decision"], quoted["left_out"], copied["decision"], copied["left_out"]) == (False, 1, True, 0)
-    assert quoted["warnings"] == ["1 passage left out: in quotations, lists of references or formal parts"]
+    assert quoted["warnings"] == ["1 passage left out: in quotations, lists of references, formal parts or tables"]
     first, second = records(tmp_path / "out" / "passages.jsonl")
     assert (first["within"], first["counts"], second["within"], second["counts"]) == ("quotation", False, None, True)
     assert quotation[:50] in texts[0][first["begin"] : first["end"]]

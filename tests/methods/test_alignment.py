@@ -96,7 +96,7 @@ def test_a_quotation_in_common_changes_no_score(method: AlignmentMethod) -> None
     assert min(copied, nothing_else) > alone + 0.3
     assert [one.values["left_out"] for one in scores] == [0, 1, 0, 0]
     assert scores[1].values["candidates"] == scores[0].values["candidates"]
-    assert "1 passage left out: in quotations, lists of references or formal parts" in scores[1].warnings
+    assert "1 passage left out: in quotations, lists of references, formal parts or tables" in scores[1].warnings
 
 
 def test_only_quotations_of_a_negative_pair_are_passages(method: AlignmentMethod) -> None:
@@ -174,5 +174,5 @@ def test_texts_beyond_the_calibration_get_a_warning() -> None:
     assert short.startswith("unclear:")
     assert long.startswith("longer than")
     assert warn_about_texts({**usual, "left_out": 2.0}, SETTINGS) == [
-        "2 passages left out: in quotations, lists of references or formal parts"
+        "2 passages left out: in quotations, lists of references, formal parts or tables"
     ]

@@ -232,8 +232,8 @@ def test_the_sentence_about_a_passage_gives_the_reason_that_applies() -> None:
     ]
     assert sentences[4:6] == [
         "Reworded: 0 of its 5 words are equal. It is part of a quotation and does not count.",
-        "Reworded: 0 of its 5 words are equal. It is part of a title page, a table of contents, a declaration or "
-        "acknowledgements and does not count. 5 of 9 share it.",
+        "Reworded: 0 of its 5 words are equal. It is part of a title page, a table of contents, a declaration, "
+        "acknowledgements or comments and does not count. 5 of 9 share it.",
     ]
     assert sentences[6].startswith("All 3 words are copied. It is part of a list of references and counts: a decision ")
 

@@ -8,7 +8,7 @@ import pytest
 from pan_scdg.align.passages import Evidence
 from pan_scdg.records import Passage
 from pan_scdg.report.html import render_report
-from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText
+from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, make_report_pair
 from tests.report.samples import Page
 
 
@@ -67,6 +67,16 @@ def test_a_text_that_is_too_short_says_nothing_about_the_others() -> None:
         ("c", "○ no sign", "16", "0 %", ""),
         ("d", "○ no sign", "–", "0 %", ""),
     ]
+
+
+@pytest.mark.parametrize(("unclear", "too_short"), [(None, ("s",)), ("the score is just below the threshold", ())])
+def test_a_score_that_is_a_sign_by_itself_counts_for_both_texts(
+    unclear: str | None, too_short: tuple[str, ...]
+) -> None:
+    record = {"score": 0.6, "threshold": 0.66, "decision": False, "method": "alignment", "unclear": unclear}
+    pair = make_report_pair(record, ("t", "s"), (400, 20))
+    assert (pair.decision, pair.too_short) == ("unclear", too_short)
+    assert "s has 20 words" in pair.warnings[-1]
 
 
 @pytest.mark.parametrize(
