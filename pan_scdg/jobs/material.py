@@ -161,8 +161,8 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
         raise UserError("contains only one text", "give at least two with --among", inputs.suspicious)
     sources = read(inputs.sources, "source", SIDES["source"] if inputs.among else "")
     old = read(inputs.old, "old", SIDES["old"])
-    authors = {text.author for text in suspicious} - {""}
-    old = [text._replace(author=next(filter(authors.__contains__, _list_folders(text)), "")) for text in old]
+    present = {text.author for text in suspicious} - {""}
+    old = [text._replace(author=next(filter(present.__contains__, _list_folders(text)), "")) for text in old]
     names = Counter(text.shown.name for text in ([*suspicious] if inputs.among else []) + sources + old)
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UserError(f"two texts have the name {name} in the report", "rename one of them", inputs.suspicious)
