@@ -20,7 +20,7 @@ from pan_scdg.evaluation.plagdet import compute_plagdet
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import read_truth
-from pan_scdg.records import Span
+from pan_scdg.records import Feature, Span
 
 PROFILE = """name = "every-pair"
 description = "aligns every pair"
@@ -60,7 +60,7 @@ def measure(truth: Mapping[str, Spans], detections: Mapping[str, Spans]) -> tupl
     """Return macro plagdet, recall, precision and granularity of pairs by their names."""
     spans = [
         [
-            Span(name, begin, length, name, other, size)
+            Feature(name, Span(begin, begin + length), name, Span(other, other + size))
             for name, places in by_pair.items()
             for begin, length, other, size in places
         ]
@@ -115,7 +115,7 @@ def main(data: Path, work: Path) -> None:
     for pair in read_pairs(folder, Notices()).pairs:
         name = f"{pair.suspicious.reference} {pair.source.reference}"
         passages = read_truth(folder / "truth" / kinds[name], [pair])[pair.suspicious.doc_id, pair.source.doc_id]
-        truth[name] = [(p.this_offset, p.this_length, p.source_offset, p.source_length) for p in passages]
+        truth[name] = [(p.target.begin, p.target.length, p.source.begin, p.source.length) for p in passages]
         texts.append((pair.suspicious.path.read_text("utf-8-sig"), pair.source.path.read_text("utf-8-sig")))
     detections = dict(zip(truth, find_passages(texts, work / "pan13"), strict=True))
     rows = []

@@ -53,13 +53,28 @@ class DocumentPair(NamedTuple):
         return self.suspicious.doc_id, self.source.doc_id
 
 
-class Passage(NamedTuple):
-    """A reused passage of a known pair, in characters of the suspicious document (``this``) and of the source."""
+class Span(NamedTuple):
+    """A stretch of a text, in characters."""
 
-    this_offset: int
-    this_length: int
-    source_offset: int
-    source_length: int
+    begin: int
+    end: int
+    """The character after the last."""
+
+    @property
+    def length(self) -> int:
+        """Return the number of characters."""
+        return self.end - self.begin
+
+    def overlaps(self, other: "Span") -> bool:
+        """Return True if both have a character in common."""
+        return self.begin < other.end and other.begin < self.end
+
+
+class Passage(NamedTuple):
+    """A reused passage of a pair, as spans of the suspicious document and of the source."""
+
+    target: Span
+    source: Span
     obfuscation: str = ""
     """``simple``, ``medium``, ``hard``, ...; empty if the truth does not name it."""
 
@@ -97,29 +112,16 @@ class TextPair(NamedTuple):
 
     def restore(self, passage: Passage) -> Passage:
         """Return a passage in characters of the files."""
-        this, other = passage.this_offset, passage.source_offset
-        ((begin, end),) = restore_spans(self.original_target, (this, this + passage.this_length)).tolist()
-        ((begin2, end2),) = restore_spans(self.original_source, (other, other + passage.source_length)).tolist()
-        return Passage(begin, end - begin, begin2, end2 - begin2, passage.obfuscation)
+        (target,) = restore_spans(self.original_target, passage.target).tolist()
+        (source,) = restore_spans(self.original_source, passage.source).tolist()
+        return passage._replace(target=Span(*target), source=Span(*source))
 
 
-class Span(NamedTuple):
-    """A passage as an XML file describes it, in characters, with the names of its documents."""
+class Feature(NamedTuple):
+    """A passage as an XML file describes it, with the names of its documents."""
 
     suspicious: str
-    this_offset: int
-    this_length: int
+    target: Span
     source: str | None
-    """None for a feature without source attributes; its source offset and length are 0."""
-    source_offset: int
-    source_length: int
-
-    @property
-    def this_interval(self) -> tuple[int, int]:
-        """Return the first character in the suspicious document, and the one after the last."""
-        return self.this_offset, self.this_offset + self.this_length
-
-    @property
-    def source_interval(self) -> tuple[int, int]:
-        """Return the first character in the source, and the one after the last."""
-        return self.source_offset, self.source_offset + self.source_length
+    """None for a feature without source attributes; its span in the source is empty."""
+    source_span: Span

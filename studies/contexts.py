@@ -106,8 +106,8 @@ def select_instances(
             true.pair_id,
             susp.reference,
             read_text(susp),
-            read_text(src)[passage.source_offset : passage.source_offset + passage.source_length],
-            (passage.this_offset, passage.this_offset + passage.this_length),
+            read_text(src)[slice(*passage.source)],
+            passage.target,
             tuple(sorted(reused[susp.reference])),
         )
         try:
@@ -130,12 +130,12 @@ def _select_passage(true: TruePair, generator: random.Random) -> Passage | str:
     if not TARGET_CHARACTERS[0] <= len(susp) <= TARGET_CHARACTERS[1]:
         return "suspicious document not of 1,000 to 50,000 characters"
     fewest, most = EVIDENCE_CHARACTERS
-    inside = [p for p in true.passages if p.source_offset + p.source_length <= len(src)]
-    sized = [p for p in inside if fewest <= p.source_length <= most]
+    inside = [p for p in true.passages if p.source.end <= len(src)]
+    sized = [p for p in inside if fewest <= p.source.length <= most]
     if not sized:
         return "no source span of 2,000 to 8,000 characters"
-    inside = [p for p in sized if p.this_offset + p.this_length <= len(susp)]
-    eligible = [p for p in inside if p.this_length >= MIN_REUSED_CHARACTERS]
+    inside = [p for p in sized if p.target.end <= len(susp)]
+    eligible = [p for p in inside if p.target.length >= MIN_REUSED_CHARACTERS]
     if not eligible:
         return "no suspicious span of 200 characters within the document"
     kinds = {p.obfuscation for p in eligible}

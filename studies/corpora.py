@@ -107,7 +107,7 @@ def collect_reused(corpus: Sequence[TruePair]) -> dict[str, set[Span]]:
     """Return the annotated spans of each suspicious document in all its truth files, by its reference."""
     reused: dict[str, set[Span]] = {}
     for true in corpus:
-        spans = {(p.this_offset, p.this_offset + p.this_length) for p in true.passages}
+        spans = {p.target for p in true.passages}
         reused.setdefault(true.pair.suspicious.reference, set()).update(spans)
     return reused
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pan_scdg.normal_form import MAX_MARKS, compose, restore_spans
-from pan_scdg.records import Passage, TextPair
+from pan_scdg.records import TextPair
+from tests.passages import make_passage
 
 LETTERS = st.text(st.sampled_from("ab \né ̣̂\u1112\u1161\u11abकि़Å\u212bｶﾞ🧑\u200d\r"), max_size=12)
 
@@ -29,9 +30,9 @@ def test_what_a_span_covers_is_the_same_text(original: str) -> None:
 def test_a_passage_has_the_characters_of_both_files() -> None:
     pair = TextPair.compose("t", "s", unicodedata.normalize("NFD", "Déjà lu, déjà vu"), "déjà vu")
     assert (pair.target, pair.source, pair.original_source) == ("Déjà lu, déjà vu", "déjà vu", None)
-    this, length, source, source_length, _ = pair.restore(Passage(9, 7, 0, 7))
-    target = pair.originals[0][this : this + length]
-    assert (unicodedata.normalize("NFC", target), len(target), source, source_length) == ("déjà vu", 9, 0, 7)
+    passage = pair.restore(make_passage(9, 7, 0, 7))
+    target = pair.originals[0][slice(*passage.target)]
+    assert (unicodedata.normalize("NFC", target), len(target), passage.source) == ("déjà vu", 9, (0, 7))
 
 
 @pytest.mark.parametrize("length", [MAX_MARKS, MAX_MARKS + 1, 1000, 2000])

@@ -75,7 +75,7 @@ def test_a_positive_pair_has_passages(threshold: float, found: int, tiny_folder:
     for evidence in result.passages:
         assert evidence.gain is not None
         assert evidence.verbatim == 1
-        assert evidence.passage[:4] == (20, len(copied) - 1, 13, len(copied) - 1)
+        assert (evidence.target, evidence.source) == ((20, 19 + len(copied)), (13, 12 + len(copied)))
 
 
 def test_a_quotation_is_a_passage_that_does_not_count(tiny_folder: Callable[[str], Path]) -> None:

@@ -25,8 +25,8 @@ def find_equal_words(target: str, source: str) -> tuple[Stretches, Stretches]:
     common = _list_stems(first) & _list_stems(second)
     runs = find_runs(first, second, MIN_RUN_WORDS)
     return (
-        list(_mark(first, common, (run[:2] for run in runs))),
-        list(_mark(second, common, (run[2:4] for run in runs))),
+        list(_mark(first, common, (run.target for run in runs))),
+        list(_mark(second, common, (run.source for run in runs))),
     )
 
 

@@ -15,7 +15,7 @@ from pan_scdg.align.passages import Alignment, Evidence
 from pan_scdg.align.units import Integers, prepare_text
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.models.find import FoundModel
-from pan_scdg.records import Passage
+from pan_scdg.records import Passage, Span
 
 MIN_PARAGRAPHS = 5
 """Two texts with at least this many paragraphs each are matched by paragraphs."""
@@ -112,8 +112,8 @@ def match_paragraphs(target: str, source: str, encode: Callable[[str], EncodedTe
         (start, end), (source_start, source_end) = paragraphs[i].tolist(), others[j].tolist()
         if before == (i - 1, j - 1):
             last = passages.pop()
-            start, source_start = last.this_offset, last.source_offset
-        passages.append(Passage(start, end - start, source_start, source_end - source_start))
+            start, source_start = last.target.begin, last.source.begin
+        passages.append(Passage(Span(start, end), Span(source_start, source_end)))
         before = (i, j)
     return passages
 

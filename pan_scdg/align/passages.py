@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.parts import Kind, classify_passage
-from pan_scdg.align.seeds import Comparison, Run, Seed, find_runs, join_runs
+from pan_scdg.align.seeds import Comparison, Seed, VerbatimMatch, find_runs, join_runs
 from pan_scdg.align.units import PreparedText, prepare_text
-from pan_scdg.records import Passage
+from pan_scdg.records import Passage, Span
 
 MIN_LENGTH = 120
 """Least length of a passage."""
@@ -89,24 +89,14 @@ class Evidence(NamedTuple):
     """How many documents share it, if several do."""
 
     @property
-    def begin(self) -> int:
-        """Return the first character in the target."""
-        return self.passage.this_offset
+    def target(self) -> Span:
+        """Return its span in the target."""
+        return self.passage.target
 
     @property
-    def end(self) -> int:
-        """Return the character after the last in the target."""
-        return self.passage.this_offset + self.passage.this_length
-
-    @property
-    def begin2(self) -> int:
-        """Return the first character in the source."""
-        return self.passage.source_offset
-
-    @property
-    def end2(self) -> int:
-        """Return the character after the last in the source."""
-        return self.passage.source_offset + self.passage.source_length
+    def source(self) -> Span:
+        """Return its span in the source."""
+        return self.passage.source
 
     def __repr__(self) -> str:
         """Return the fields by the names that they have in ``passages.jsonl``."""
@@ -114,16 +104,9 @@ class Evidence(NamedTuple):
 
     def to_json(self) -> dict[str, int | float | str | None]:
         """Return the fields of a line of ``passages.jsonl``."""
-        places = {"begin": self.begin, "end": self.end, "begin2": self.begin2, "end2": self.end2}
-        return {**places, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
-
-
-def overlap_in_target(passage: Passage, other: Passage) -> bool:
-    """Return True if two passages have a character of the target in common."""
-    return (
-        passage.this_offset < other.this_offset + other.this_length
-        and other.this_offset < passage.this_offset + passage.this_length
-    )
+        spans = {"begin": self.target.begin, "end": self.target.end}
+        spans |= {"begin2": self.source.begin, "end2": self.source.end}
+        return {**spans, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
 
 
 class Cluster(NamedTuple):
@@ -153,8 +136,8 @@ class Alignment:
         passages = self._combine(verbatim, clusters)
         if not verbatim:
             summaries = self._find_summaries()
-            target, source = sum(p.this_length for p in summaries), sum(p.source_length for p in summaries)
-            longest = max((p.this_length for p in passages), default=0)
+            target, source = sum(p.target.length for p in summaries), sum(p.source.length for p in summaries)
+            longest = max((p.target.length for p in passages), default=0)
             if summaries and source >= MIN_SUMMARY_RATIO * target and longest < MAX_PASSAGE_SHARE * target:
                 return summaries
         return passages
@@ -165,30 +148,27 @@ class Alignment:
         Args:
             paragraphs: passages found otherwise; they replace those by words that overlap them.
         """
-        others = [p for p in self.passages if not any(overlap_in_target(p, paragraph) for paragraph in paragraphs)]
+        others = [p for p in self.passages if not any(p.target.overlaps(one.target) for one in paragraphs)]
         return [self.measure(passage) for passage in sorted([*paragraphs, *others])]
 
     def measure(self, passage: Passage) -> Evidence:
         """Return a passage with its evidence."""
-        end, source_end = passage.this_offset + passage.this_length, passage.source_offset + passage.source_length
-        target = _select_words(self.target, passage.this_offset, end)
-        source = _select_words(self.source, passage.source_offset, source_end)
-        whole = Run(passage.this_offset, end, passage.source_offset, source_end, 0)
+        target, source = _select_words(self.target, passage.target), _select_words(self.source, passage.source)
         covered = sum(
-            len(_select_words(self.target, max(run.start, whole.start), min(run.end, whole.end)))
+            len(_select_words(self.target, _clip(run.target, passage.target)))
             for run in self.runs
-            if _intersect(run, whole)
+            if run.target.overlaps(passage.target) and run.source.overlaps(passage.source)
         )
         similarity = self.comparison.compare_words(
             self.target.forms[target.start : target.stop], self.source.forms[source.start : source.stop]
         )
-        within, counts = classify_passage(self.target.parts, passage.this_offset, end)
+        within, counts = classify_passage(self.target.parts, *passage.target)
         return Evidence(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
 
     def add_copies(self, evidence: Sequence[Evidence]) -> list[Evidence]:
         """Return passages of a pair with its shorter verbatim ones that overlap none."""
         copies = [_make_passage(run) for run, words in self._list_copies() if words >= MIN_COPY_WORDS]
-        others = [self.measure(p) for p in copies if not any(overlap_in_target(p, one.passage) for one in evidence)]
+        others = [self.measure(p) for p in copies if not any(p.target.overlaps(one.target) for one in evidence)]
         return sorted([*evidence, *others])
 
     def count_copied_words(self) -> int:
@@ -208,27 +188,27 @@ class Alignment:
         if words > min(MAX_LINE_WORDS, MAX_LINE_PART * min(len(self.target.forms), len(self.source.forms))):
             return None
         spans = self.target.spans
-        shared = np.minimum(spans[:, 1], run.end) - np.maximum(spans[:, 0], run.start)
+        shared = np.minimum(spans[:, 1], run.target.end) - np.maximum(spans[:, 0], run.target.begin)
         line = np.asarray(shared >= MIN_LINE_SHARE * np.diff(spans, axis=1).ravel(), np.bool_)
         return line if line.sum() <= 1 else None
 
-    def _list_counted_copies(self) -> list[tuple[Run, int]]:
+    def _list_counted_copies(self) -> list[tuple[VerbatimMatch, int]]:
         parts = self.target.parts
-        return [(run, words) for run, words in self._list_copies() if classify_passage(parts, run.start, run.end)[1]]
+        return [(run, words) for run, words in self._list_copies() if classify_passage(parts, *run.target)[1]]
 
-    def _list_copies(self) -> Iterator[tuple[Run, int]]:
+    def _list_copies(self) -> Iterator[tuple[VerbatimMatch, int]]:
         """Yield the stretches that are nearly all runs of equal words, each with the words in these."""
         for joined in join_runs(self.runs, RUN_GAP):
-            if joined.matched >= MIN_RUN_SHARE * (joined.end - joined.start):
-                inside = [run for run in self.runs if joined.start <= run.start and run.end <= joined.end]
-                yield joined, sum(len(_select_words(self.target, run.start, run.end)) for run in inside)
+            if joined.matched >= MIN_RUN_SHARE * joined.target.length:
+                inside = [run for run in self.runs if _clip(run.target, joined.target) == run.target]
+                yield joined, sum(len(_select_words(self.target, run.target)) for run in inside)
 
     def _find_summaries(self) -> list[Passage]:
         clusters = drop_overlapping_clusters(find_clusters(self.comparison, self.seeds, SUMMARY_GAP))
         spans = [self._span_cluster(cluster) for cluster in clusters]
         return [_make_passage(span) for span in spans if _measure_shorter(span) >= MIN_SUMMARY_LENGTH]
 
-    def _combine(self, verbatim: Sequence[Run], clusters: Sequence[Cluster]) -> list[Passage]:
+    def _combine(self, verbatim: Sequence[VerbatimMatch], clusters: Sequence[Cluster]) -> list[Passage]:
         """Join similar and verbatim passages; one that is similar only where it is verbatim adds nothing."""
         spans = set(verbatim)
         for cluster in clusters:
@@ -243,34 +223,33 @@ class Alignment:
             elif self.comparison.compare_ranges(cluster.target, cluster.source) >= self._choose_min_cosine(whole):
                 spans.add(whole)
         long = (span for span in spans if _measure_shorter(span) >= MIN_LENGTH)
-        longest_first = sorted(long, key=lambda span: (span.start - span.end, span))
+        longest_first = sorted(long, key=lambda span: (-span.target.length, span))
         return [_make_passage(span) for span in sorted(drop_overlapping_runs(longest_first))]
 
-    def _span_cluster(self, cluster: Cluster) -> Run:
+    def _span_cluster(self, cluster: Cluster) -> VerbatimMatch:
         target, source = self.target.spans, self.source.spans
-        start, end = int(target[cluster.target.start, 0]), int(target[cluster.target.stop - 1, 1])
-        source_start, source_end = int(source[cluster.source.start, 0]), int(source[cluster.source.stop - 1, 1])
-        return Run(start, end, source_start, source_end, end - start)
+        own = Span(int(target[cluster.target.start, 0]), int(target[cluster.target.stop - 1, 1]))
+        other = Span(int(source[cluster.source.start, 0]), int(source[cluster.source.stop - 1, 1]))
+        return VerbatimMatch(own, other, own.length)
 
-    def _reaches_beyond(self, cluster: Cluster, verbatim: Sequence[Run]) -> bool:
+    def _reaches_beyond(self, cluster: Cluster, verbatim: Sequence[VerbatimMatch]) -> bool:
         """Return True if the cluster is dense outside of the verbatim passages, too."""
         outside = [unit for unit in cluster.target if not self._is_inside(unit, verbatim)]
         similar = {seed.target for seed in cluster.seeds} & set(outside)
         return len(similar) >= max(MIN_UNITS_OUTSIDE, MIN_SHARE_OUTSIDE * len(outside))
 
-    def _is_inside(self, unit: int, runs: Sequence[Run]) -> bool:
-        start, end = self.target.spans[unit].tolist()
-        return any(min(end, run.end) - max(start, run.start) >= MIN_UNIT_SHARE * (end - start) for run in runs)
+    def _is_inside(self, unit: int, runs: Sequence[VerbatimMatch]) -> bool:
+        span = Span(*self.target.spans[unit].tolist())
+        return any(_clip(run.target, span).length >= MIN_UNIT_SHARE * span.length for run in runs)
 
-    def _find_exact_ends(self, whole: Run) -> Run | None:
+    def _find_exact_ends(self, whole: VerbatimMatch) -> VerbatimMatch | None:
         """Return the hull of the runs in a passage if they are most of it, else None."""
-        start, end, source_start, source_end, _ = whole
-        wide = Run(start - RUN_OVERHANG, end + RUN_OVERHANG, source_start - RUN_OVERHANG, source_end + RUN_OVERHANG, 0)
+        wide = VerbatimMatch(_widen(whole.target), _widen(whole.source), 0)
         inside = [run for run in self.runs if _intersect(run, wide)]
-        matched = sum(max(0, min(run.end, end) - max(run.start, start)) for run in inside)
-        return _enclose(inside) if inside and matched >= EXACT_END_SHARE * (end - start) else None
+        matched = sum(max(0, _clip(run.target, whole.target).length) for run in inside)
+        return _enclose(inside) if inside and matched >= EXACT_END_SHARE * whole.target.length else None
 
-    def _choose_min_cosine(self, span: Run) -> float:
+    def _choose_min_cosine(self, span: VerbatimMatch) -> float:
         """Return the least similarity of the sides of a passage.
 
         Short passages are more often similar by chance, above all in long texts, which have many of them.
@@ -370,48 +349,57 @@ def _find_best_cosine(cluster: Cluster, units: range) -> float:
     return max((seed.cosine for seed in cluster.seeds if seed.target in units), default=0.0)
 
 
-def pick_verbatim_runs(runs: Iterable[Run]) -> list[Run]:
+def pick_verbatim_runs(runs: Iterable[VerbatimMatch]) -> list[VerbatimMatch]:
     """Return the runs, joined, that are passages by themselves, longest first; none overlap in the target."""
     dense = [
         run
         for run in join_runs(runs, RUN_GAP)
-        if run.matched >= max(MIN_VERBATIM_LENGTH, MIN_RUN_SHARE * (run.end - run.start))
+        if run.matched >= max(MIN_VERBATIM_LENGTH, MIN_RUN_SHARE * run.target.length)
     ]
     return drop_overlapping_runs(sorted(dense, key=lambda run: (-run.matched, run)))
 
 
-def drop_overlapping_runs(runs: Iterable[Run]) -> list[Run]:
+def drop_overlapping_runs(runs: Iterable[VerbatimMatch]) -> list[VerbatimMatch]:
     """Return the runs, in their order, without those that overlap an earlier one in the target."""
-    kept: list[Run] = []
+    kept: list[VerbatimMatch] = []
     for run in runs:
-        if not any(run.start < other.end and other.start < run.end for other in kept):
+        if not any(run.target.overlaps(other.target) for other in kept):
             kept.append(run)
     return kept
 
 
-def _intersect(run: Run, other: Run) -> bool:
+def _intersect(run: VerbatimMatch, other: VerbatimMatch) -> bool:
     """Return True if two stretches have a character in common in both texts."""
-    in_target = run.start < other.end and other.start < run.end
-    return in_target and run.source_start < other.source_end and other.source_start < run.source_end
+    return run.target.overlaps(other.target) and run.source.overlaps(other.source)
 
 
-def _select_words(text: PreparedText, start: int, end: int) -> range:
+def _widen(span: Span) -> Span:
+    return Span(span.begin - RUN_OVERHANG, span.end + RUN_OVERHANG)
+
+
+def _clip(span: Span, bounds: Span) -> Span:
+    """Return the part of a span within another one; its length is negative if both are apart."""
+    return Span(max(span.begin, bounds.begin), min(span.end, bounds.end))
+
+
+def _select_words(text: PreparedText, span: Span) -> range:
     """Return the words that are wholly between two characters."""
-    first = int(np.searchsorted(text.words[:, 0], start))
-    return range(first, max(first, int(np.searchsorted(text.words[:, 1], end, "right"))))
+    first = int(np.searchsorted(text.words[:, 0], span.begin))
+    return range(first, max(first, int(np.searchsorted(text.words[:, 1], span.end, "right"))))
 
 
-def _enclose(runs: Sequence[Run]) -> Run:
-    starts, ends, source_starts, source_ends, matched = zip(*runs, strict=True)
-    return Run(min(starts), max(ends), min(source_starts), max(source_ends), sum(matched))
+def _enclose(runs: Sequence[VerbatimMatch]) -> VerbatimMatch:
+    targets, sources, matched = zip(*runs, strict=True)
+    own, other = (Span(min(span.begin for span in side), max(span.end for span in side)) for side in (targets, sources))
+    return VerbatimMatch(own, other, sum(matched))
 
 
-def _measure_shorter(run: Run) -> int:
-    return min(run.end - run.start, run.source_end - run.source_start)
+def _measure_shorter(run: VerbatimMatch) -> int:
+    return min(run.target.length, run.source.length)
 
 
-def _make_passage(run: Run) -> Passage:
-    return Passage(run.start, run.end - run.start, run.source_start, run.source_end - run.source_start)
+def _make_passage(run: VerbatimMatch) -> Passage:
+    return Passage(run.target, run.source)
 
 
 def find_counterparts(
@@ -443,8 +431,8 @@ def _find_counterpart(alignment: Alignment, begin: int, end: int) -> Evidence | 
         return None
     stretch = _grow_stretch(alignment, units, int(cosines.argmax()))
     spans = alignment.source.spans
-    source_begin, source_end = int(spans[stretch.start, 0]), int(spans[stretch.stop - 1, 1])
-    return alignment.measure(Passage(begin, end - begin, source_begin, source_end - source_begin))
+    source = Span(int(spans[stretch.start, 0]), int(spans[stretch.stop - 1, 1]))
+    return alignment.measure(Passage(Span(begin, end), source))
 
 
 def _grow_stretch(alignment: Alignment, units: range, first: int) -> range:

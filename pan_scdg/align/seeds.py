@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.units import PreparedText, Words, stem_word
+from pan_scdg.records import Span
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -30,18 +31,18 @@ BATCH_PAIRS = 1 << 21
 """Pairs of units that are compared at a time; they take some 50 MB."""
 
 
-class Run(NamedTuple):
-    """A stretch of both texts, in characters: the first one, and the one after the last."""
+class VerbatimMatch(NamedTuple):
+    """A stretch of both texts with equal words."""
 
-    start: int
-    end: int
-    source_start: int
-    source_end: int
+    target: Span
+    source: Span
     matched: int
-    """Characters of the target inside runs of equal words."""
+    """Characters of the target inside equal words."""
 
 
-def find_runs(target: PreparedText | Words, source: PreparedText | Words, min_words: int = RUN_WORDS) -> list[Run]:
+def find_runs(
+    target: PreparedText | Words, source: PreparedText | Words, min_words: int = RUN_WORDS
+) -> list[VerbatimMatch]:
     """Return the longest common runs of at least ``min_words`` words, in the order of the target, without overlap.
 
     Of equally long runs, the one that begins soonest after the previous run is taken.
@@ -53,7 +54,7 @@ def find_runs(target: PreparedText | Words, source: PreparedText | Words, min_wo
         starts = places.setdefault(source.forms[j : j + min_words], [])
         if len(starts) < MAX_RUN_PLACES:
             starts.append(j)
-    runs: list[Run] = []
+    runs: list[VerbatimMatch] = []
     i = expected = 0
     while i <= len(target.forms) - min_words:
         candidates = places.get(target.forms[i : i + min_words])
@@ -62,8 +63,9 @@ def find_runs(target: PreparedText | Words, source: PreparedText | Words, min_wo
             continue
         j = max(candidates, key=lambda j: (_count_equal(target.forms, i, source.forms, j), -abs(j - expected)))
         length = _count_equal(target.forms, i, source.forms, j)
-        first, last = int(target.words[i, 0]), int(target.words[i + length - 1, 1])
-        runs.append(Run(first, last, int(source.words[j, 0]), int(source.words[j + length - 1, 1]), last - first))
+        own = Span(int(target.words[i, 0]), int(target.words[i + length - 1, 1]))
+        other = Span(int(source.words[j, 0]), int(source.words[j + length - 1, 1]))
+        runs.append(VerbatimMatch(own, other, own.length))
         i += length
         expected = j + length
     return runs
@@ -82,13 +84,15 @@ def _count_equal(target: Sequence[str], i: int, source: Sequence[str], j: int) -
     return length
 
 
-def join_runs(runs: Iterable[Run], max_gap: int) -> list[Run]:
+def join_runs(runs: Iterable[VerbatimMatch], max_gap: int) -> list[VerbatimMatch]:
     """Join runs that follow one another in both texts with at most ``max_gap`` characters between them."""
-    joined: list[Run] = []
+    joined: list[VerbatimMatch] = []
     for run in sorted(runs):
         last = joined[-1] if joined else None
-        if last and 0 <= run.start - last.end <= max_gap and 0 <= run.source_start - last.source_end <= max_gap:
-            joined[-1] = last._replace(end=run.end, source_end=run.source_end, matched=last.matched + run.matched)
+        gaps = [own.begin - before.end for own, before in zip(run[:2], last[:2])] if last else []
+        if last and all(0 <= gap <= max_gap for gap in gaps):
+            spans = last.target._replace(end=run.target.end), last.source._replace(end=run.source.end)
+            joined[-1] = VerbatimMatch(*spans, last.matched + run.matched)
         else:
             joined.append(run)
     return joined

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.records import Span
+from pan_scdg.records import Feature, Span
 
 Array = np.ndarray[Any, Any]
 
@@ -52,12 +52,12 @@ class Plagdet(NamedTuple):
         return sum(self[:6]) / 6
 
 
-def compute_plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagdet:
+def compute_plagdet(truth: Iterable[Feature], detections: Iterable[Feature]) -> Plagdet:
     """Compare detections with the truth; equal passages count once.
 
-    Offsets and lengths are those that `read_spans` allows: not negative, at most `MAX_OFFSET`, and some characters.
+    Offsets and lengths are those that `read_features` allows: not negative, at most `MAX_OFFSET`, and some characters.
     """
-    cases, reports = sort_spans(truth), sort_spans(detections)
+    cases, reports = sort_features(truth), sort_features(detections)
     recalled, precise = measure_coverage(cases, reports), measure_coverage(reports, cases)
     macro = _compute_macro(cases, reports, recalled), _compute_macro(reports, cases, precise)
     micro = _compute_micro(cases, reports, recalled.common)
@@ -66,31 +66,33 @@ def compute_plagdet(truth: Iterable[Span], detections: Iterable[Span]) -> Plagde
     return Plagdet(_combine(*micro, granularity), *micro, _combine(*macro, granularity), *macro, granularity)
 
 
-def sort_spans(spans: Iterable[Span]) -> list[Span]:
+def sort_features(spans: Iterable[Feature]) -> list[Feature]:
     """Return distinct passages in a fixed order, so that sums do not depend on the order of files."""
-    return sorted(set(spans), key=lambda s: (s[:3], s.source is not None, s.source or "", s[4:]))
+    return sorted(set(spans), key=lambda f: (f[:2], f.source is not None, f.source or "", f.source_span))
 
 
-def _compute_macro(spans: Sequence[Span], others: Sequence[Span], covered: Cover) -> float:
+def _compute_macro(spans: Sequence[Feature], others: Sequence[Feature], covered: Cover) -> float:
     """Return the mean share of the characters of each passage that overlapping passages of ``others`` cover."""
     if not spans or not others:
         return float(not spans and not others)
-    shares = (n / (span.this_length + span.source_length) for span, n in zip(spans, covered.characters, strict=True))
+    shares = (
+        n / (span.target.length + span.source_span.length) for span, n in zip(spans, covered.characters, strict=True)
+    )
     return sum(shares) / len(spans)
 
 
-def _compute_micro(cases: Sequence[Span], reports: Sequence[Span], correct: int) -> tuple[float, float]:
+def _compute_micro(cases: Sequence[Feature], reports: Sequence[Feature], correct: int) -> tuple[float, float]:
     if not cases or not reports:
         return (float(not cases and not reports),) * 2
     return correct / _count_characters(cases), correct / _count_characters(reports)
 
 
-def _count_characters(spans: Iterable[Span]) -> int:
+def _count_characters(spans: Iterable[Feature]) -> int:
     """Return the number of distinct characters; a document counts as suspicious one and as source separately."""
-    documents: dict[tuple[str, str | None], list[tuple[int, int]]] = {}
+    documents: dict[tuple[str, str | None], list[Span]] = {}
     for span in spans:
-        documents.setdefault(("suspicious", span.suspicious), []).append(span.this_interval)
-        documents.setdefault(("source", span.source), []).append(span.source_interval)
+        documents.setdefault(("suspicious", span.suspicious), []).append(span.target)
+        documents.setdefault(("source", span.source), []).append(span.source_span)
     return sum(_count_places(_unite(np.array(intervals, dtype=np.int64))) for intervals in documents.values())
 
 
@@ -100,13 +102,13 @@ def _combine(recall: float, precision: float, granularity: float) -> float:
     return 2 * recall * precision / (recall + precision) / log2(1 + granularity)
 
 
-def measure_coverage(spans: Sequence[Span], others: Sequence[Span]) -> Cover:
+def measure_coverage(spans: Sequence[Feature], others: Sequence[Feature]) -> Cover:
     """Compare passages with those of ``others``.
 
     Two passages of one suspicious document overlap if they share a character there and, if both name a source, the
     source and a character of it. One passage is compared at a time, so that no list of all overlapping pairs is made.
     """
-    by_suspicious: dict[str, list[Span]] = {}
+    by_suspicious: dict[str, list[Feature]] = {}
     for other in others:
         by_suspicious.setdefault(other.suspicious, []).append(other)
     numbers = {name: i for i, name in enumerate(dict.fromkeys([None, *(other.source for other in others)]))}
@@ -117,12 +119,12 @@ def measure_coverage(spans: Sequence[Span], others: Sequence[Span]) -> Cover:
         if span.suspicious not in columns:
             continue
         this, source, names = columns[span.suspicious]
-        overlap = _meet(this, span.this_interval)
-        sides = [(("suspicious", span.suspicious), this, span.this_interval)]
+        overlap = _meet(this, span.target)
+        sides = [(("suspicious", span.suspicious), this, span.target)]
         if span.source is not None:
             same = names == numbers.get(span.source, -1)
-            overlap &= (names == numbers[None]) | (same & _meet(source, span.source_interval))
-            sides.append((("source", span.source), source, span.source_interval))
+            overlap &= (names == numbers[None]) | (same & _meet(source, span.source_span))
+            sides.append((("source", span.source), source, span.source_span))
         hits[i] = int(np.count_nonzero(overlap))
         for document, places, interval in sides:
             shared = _unite(np.clip(places[overlap], *interval))
@@ -131,17 +133,17 @@ def measure_coverage(spans: Sequence[Span], others: Sequence[Span]) -> Cover:
     return Cover(hits, characters, sum(map(_count_places, common.values())))
 
 
-def _build_columns(spans: Sequence[Span], numbers: Mapping[str | None, int]) -> tuple[Array, Array, Array]:
+def _build_columns(spans: Sequence[Feature], numbers: Mapping[str | None, int]) -> tuple[Array, Array, Array]:
     """Return the intervals in the suspicious document and in the source, ``[n, 2]``, and the numbers of the sources.
 
     A passage without a source has no characters there.
     """
-    this = np.array([span.this_interval for span in spans], dtype=np.int64)
-    source = np.array([span.source_interval for span in spans], dtype=np.int64)
+    this = np.array([span.target for span in spans], dtype=np.int64)
+    source = np.array([span.source_span for span in spans], dtype=np.int64)
     return this, source, np.array([numbers[span.source] for span in spans])
 
 
-def _meet(places: Array, interval: tuple[int, int]) -> Array:
+def _meet(places: Array, interval: Span) -> Array:
     """Return True for each place, ``[n]``, that has a character in an interval."""
     return (places[:, 1] > interval[0]) & (places[:, 0] < interval[1])
 

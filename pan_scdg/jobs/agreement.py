@@ -14,7 +14,7 @@ from pan_scdg.jobs.result import SCORES
 from pan_scdg.jobs.retrieval import SCORES as CANDIDATE_SCORES
 from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.runs import find_run, read_run
-from pan_scdg.pan.truth import read_reference, read_spans
+from pan_scdg.pan.truth import read_features, read_reference
 from pan_scdg.pan.untrusted import is_file, parse_json_object, stream_lines
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair
@@ -170,8 +170,8 @@ def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> list[PairOutco
         UserError: a file cannot be read, or decisions lack a pair.
     """
     features: defaultdict[tuple[str, str | None], set[Feature]] = defaultdict(set)
-    for span in read_spans(output, DETECTED):
-        features[span.suspicious, span.source].add(span[1:3] + span[4:6])
+    for span in read_features(output, DETECTED):
+        features[span.suspicious, span.source].add((*span.target, *span.source_span))
     records: dict[Key, Mapping[str, Any]] = {}
     if is_file(output / DECISIONS):
         records = {(record["suspicious"], record["source"]): record for record in read_decisions(output / DECISIONS)}

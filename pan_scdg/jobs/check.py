@@ -32,7 +32,7 @@ from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, Passage, TextFile
+from pan_scdg.records import DocumentPair, Passage, Span, TextFile
 from pan_scdg.report import wording
 from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.pages import PAGE, PAIRS_TABLE, TEXTS, TEXTS_TABLE, read_report
@@ -45,8 +45,6 @@ MIN_SHARING = 3
 """Documents that share a passage, from which on a note says how many."""
 MIN_OVERLAP = 0.5
 """Least share of a passage inside another one that counts as the same."""
-
-Interval = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -257,7 +255,7 @@ def _sort_sides(one: DecidedPair, numbers: Mapping[TextFile, int]) -> DecidedPai
 
 
 def _swap_sides(passage: Passage) -> Passage:
-    return Passage(passage.source_offset, passage.source_length, passage.this_offset, passage.this_length)
+    return passage._replace(target=passage.source, source=passage.target)
 
 
 def _note_sharing(decided: Sequence[DecidedPair], material: Material) -> list[DecidedPair]:
@@ -266,19 +264,19 @@ def _note_sharing(decided: Sequence[DecidedPair], material: Material) -> list[De
     They are the texts with passages at its place in the source; of two suspicious texts, in either of both.
     """
     written = {text.compared for text in material.suspicious} if material.among else set()
-    sharing: defaultdict[TextFile, list[tuple[TextFile, Interval]]] = defaultdict(list)
+    sharing: defaultdict[TextFile, list[tuple[TextFile, Span]]] = defaultdict(list)
     for one in decided:
         for p in one.passages:
-            sharing[one.pair.source].append((one.pair.suspicious, (p.begin2, p.end2)))
+            sharing[one.pair.source].append((one.pair.suspicious, p.source))
             if one.pair.source in written:
-                sharing[one.pair.suspicious].append((one.pair.source, (p.begin, p.end)))
+                sharing[one.pair.suspicious].append((one.pair.source, p.target))
     noted = []
     for one in decided:
         passages = []
         for p in one.passages:
-            count = _count_texts((p.begin2, p.end2), sharing[one.pair.source])
+            count = _count_texts(p.source, sharing[one.pair.source])
             if one.pair.source in written:
-                count = 1 + max(count, _count_texts((p.begin, p.end), sharing[one.pair.suspicious]))
+                count = 1 + max(count, _count_texts(p.target, sharing[one.pair.suspicious]))
             shared = "share it" if 2 * p.verbatim > 1 else "have a similar passage"
             note = f"{count} of {len(material.suspicious)} suspicious texts {shared}" if count >= MIN_SHARING else ""
             passages.append(p._replace(note=note))
@@ -286,17 +284,17 @@ def _note_sharing(decided: Sequence[DecidedPair], material: Material) -> list[De
     return noted
 
 
-def _count_texts(interval: Interval, others: Sequence[tuple[TextFile, Interval]]) -> int:
+def _count_texts(span: Span, others: Sequence[tuple[TextFile, Span]]) -> int:
     """Return the number of other texts that have a passage there."""
-    least = MIN_OVERLAP * (interval[1] - interval[0])
-    return len({text for text, (begin, end) in others if min(end, interval[1]) - max(begin, interval[0]) >= least})
+    least = MIN_OVERLAP * span.length
+    return len({text for text, (begin, end) in others if min(end, span.end) - max(begin, span.begin) >= least})
 
 
 def _quote(pair: DocumentPair, passage: Evidence, texts: Mapping[TextFile, str]) -> dict[str, Any]:
     """Return the whole sentences around a passage in both texts, and its note."""
     return {
-        "sentences": list_sentences(texts[pair.suspicious], passage.begin, passage.end),
-        "sentences2": list_sentences(texts[pair.source], passage.begin2, passage.end2),
+        "sentences": list_sentences(texts[pair.suspicious], passage.target),
+        "sentences2": list_sentences(texts[pair.source], passage.source),
         "note": passage.note,
     }
 

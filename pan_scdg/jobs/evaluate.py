@@ -35,14 +35,14 @@ from pan_scdg.pan.truth import (
     TAG,
     find_truth,
     list_truth_files,
+    read_feature_files,
+    read_features,
     read_reference,
-    read_span_files,
-    read_spans,
     read_truth,
     warn_of_overruns,
 )
 from pan_scdg.progress import format_count
-from pan_scdg.records import DocumentPair, Span
+from pan_scdg.records import DocumentPair, Feature
 
 DECISIONS = "decisions.jsonl"
 DETECTED = "detected-plagiarism"
@@ -202,7 +202,7 @@ def _evaluate_decisions(
 
 def _read_records(output: Path, pairs: Sequence[DocumentPair]) -> list[dict[str, Any]]:
     """Return the decision about each pair; of another system, which wrote detections alone, without a score."""
-    if output.is_dir() and not (output / DECISIONS).exists() and (spans := read_spans(output, DETECTED)):
+    if output.is_dir() and not (output / DECISIONS).exists() and (spans := read_features(output, DETECTED)):
         detected = {(span.suspicious, span.source) for span in spans}
         references = ((read_reference(p.suspicious.reference), read_reference(p.source.reference)) for p in pairs)
         return [{"decision": reference in detected} for reference in references]
@@ -222,10 +222,10 @@ def _list_scores(records: Sequence[Mapping[str, Any]]) -> list[float]:
 
 def _measure_passages(truth: Path, output: Path, part: Container[tuple[str, str | None]] | None) -> dict[str, float]:
     """Return the measures of the detections, restricted to a part of the pairs if there is one."""
-    true: list[Span] = read_span_files(sorted(chain.from_iterable(list_truth_files(truth).values())), TAG)
+    true: list[Feature] = read_feature_files(sorted(chain.from_iterable(list_truth_files(truth).values())), TAG)
     if part is not None:
         true = [span for span in true if (span.suspicious, span.source) in part]
-    plagdet = compute_plagdet(true, read_spans(output, DETECTED))
+    plagdet = compute_plagdet(true, read_features(output, DETECTED))
     return {**plagdet._asdict(), "plagdet_score": plagdet.score}
 
 

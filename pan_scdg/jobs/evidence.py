@@ -91,7 +91,7 @@ def _describe_place(evidence: Evidence | None, document: Document) -> dict[str, 
     """Return the place in the source and the similarity of both sides."""
     if evidence is None:
         return {"begin2": None, "end2": None, "similarity": 0.0, "verbatim": 0.0}
-    ((begin, end),) = restore_spans(document.original, (evidence.begin2, evidence.end2)).tolist()
+    ((begin, end),) = restore_spans(document.original, evidence.source).tolist()
     return {
         "begin2": begin,
         "end2": end,

@@ -234,11 +234,11 @@ def _exclude_template(texts: Sequence[CheckedText], template: str) -> tuple[list
     for text in texts:
         words = read_words(text.text)
         runs = find_runs(words, given, MIN_TEMPLATE_RUN)
-        places = [(run.start, run.end, run.source_start, run.source_end) for run in runs]
+        places = [(*run.target, *run.source) for run in runs]
         # a shorter line, such as a heading, is one of the template if it is the same line
         for span, forms in _list_lines(text.text, words):
             is_own = len(forms) < MIN_TEMPLATE_RUN and forms in lines
-            if is_own and not any(run.start <= span[0] < run.end for run in runs):
+            if is_own and not any(run.target.begin <= span[0] < run.target.end for run in runs):
                 places.append((*span, *lines[forms]))
         for _, _, *place in places:
             first, last = np.searchsorted(begins, place).tolist()

@@ -26,7 +26,7 @@ from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, format_count
-from pan_scdg.records import DocumentPair, Passage, TokenGains
+from pan_scdg.records import DocumentPair, Passage, Span, TokenGains
 from pan_scdg.report.pages import DECISIONS, PAGE, write_page
 from pan_scdg.scdg.calibration_range import LANGUAGE
 
@@ -152,7 +152,7 @@ def _add_detections(one: DecidedPair, method: Method, has_passages: bool) -> tup
         detections = tuple(map(texts.restore, method.find_passages(texts)))
         return (one, detections) if detections else (one.warn(UNDETECTED), ())
     lengths = [len(text) for text in texts.originals]
-    return one.warn(NO_PASSAGE), [Passage(0, lengths[0], 0, lengths[1])] if all(lengths) else []
+    return one.warn(NO_PASSAGE), [Passage(Span(0, lengths[0]), Span(0, lengths[1]))] if all(lengths) else []
 
 
 def _write_detections(folder: Path, detected: Sequence[tuple[DecidedPair, Sequence[Passage]]]) -> list[str]:

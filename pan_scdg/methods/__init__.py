@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
-from pan_scdg.records import Passage, TextPair
+from pan_scdg.records import Passage, Span, TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import Choice, choose_threshold
 from pan_scdg.scdg.gains import Gains
@@ -208,7 +208,7 @@ def cover_both(pair: TextPair) -> tuple[Passage, ...]:
     """Return one passage over both texts; none if either is empty, since evaluators fail on a feature of length 0."""
     if not pair.target or not pair.source:
         return ()
-    return (Passage(0, len(pair.target), 0, len(pair.source)),)
+    return (Passage(Span(0, len(pair.target)), Span(0, len(pair.source))),)
 
 
 def check_target(pair: TextPair) -> None:

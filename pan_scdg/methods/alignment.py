@@ -9,12 +9,12 @@ import regex
 
 from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus
-from pan_scdg.align.passages import Alignment, Evidence, overlap_in_target
+from pan_scdg.align.passages import Alignment, Evidence
 from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, MethodSettings, Score, Values, cover_both
 from pan_scdg.progress import format_count
-from pan_scdg.records import Passage, TextPair
+from pan_scdg.records import Passage, Span, TextPair
 from pan_scdg.settings import Calibration, Passages, ProfileTables
 
 MAX_CALIBRATED_CANDIDATES = 14_000
@@ -150,8 +150,8 @@ class AlignmentMethod:
             return [_include_marks(one, target, source) for one in alignment.add_copies(evidence)]
         counted = [passage for passage in evidence if passage.counts]
         counted += self._find_sentences(target, source, alignment, counted)
-        places = [passage.passage for passage in counted]
-        others = [p for p in evidence if not p.counts and not any(overlap_in_target(p.passage, one) for one in places)]
+        uncounted = (passage for passage in evidence if not passage.counts)
+        others = [p for p in uncounted if not any(p.target.overlaps(one.target) for one in counted)]
         return alignment.add_copies([*counted, *others])
 
     def _is_unread(self, target: str, source: str) -> bool:
@@ -192,19 +192,24 @@ class AlignmentMethod:
         least = MIN_MATCH if others else min(MIN_MATCH, sentences.find_best().score)
         spans = first.prepared.spans[first.prepared.counted]
         for match in sentences.find_all(least):
-            begin, length = _join_spans(spans, match.begin, match.end)
-            passage = Passage(begin, length, *_join_spans(second.prepared.spans, match.source_begin, match.source_end))
-            if not any(overlap_in_target(passage, other.passage) for other in others):
+            own = _join_spans(spans, match.begin, match.end)
+            if not any(own.overlaps(other.target) for other in others):
+                passage = Passage(own, _join_spans(second.prepared.spans, match.source_begin, match.source_end))
                 # a quotation between two sentences does not exclude these
                 yield alignment.measure(passage)._replace(within=None, counts=True)
 
 
 def _include_marks(evidence: Evidence, target: str, source: str) -> Evidence:
     """Return a copy with the marks that follow it in both texts, such as a full stop."""
-    marks, other = (_MARKS.match(*place)[0] for place in ((target, evidence.end), (source, evidence.end2)))
-    this_offset, length, source_offset, source_length, _ = evidence.passage
+    sides = ((target, evidence.target), (source, evidence.source))
+    marks, other = (_MARKS.match(text, span.end)[0] for text, span in sides)
     more = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(marks, other)))
-    return evidence._replace(passage=Passage(this_offset, length + more, source_offset, source_length + more))
+    own, other_span = (Span(span.begin, span.end + more) for _, span in sides)
+    return evidence._replace(passage=Passage(own, other_span))
+
+
+def _touches(lines: Integers, span: Span) -> bool:
+    return bool(((lines[:, 0] < span.end) & (lines[:, 1] > span.begin)).any())
 
 
 def _measure_alignment(
@@ -215,7 +220,7 @@ def _measure_alignment(
     counted = [
         passage.similarity
         for passage in evidence
-        if passage.counts and (line is None or not ((line[:, 0] < passage.end) & (line[:, 1] > passage.begin)).any())
+        if passage.counts and (line is None or not _touches(line, passage.target))
     ]
     return {
         "alignment": align_sentences(first, second, alignment).find_best().score,
@@ -270,7 +275,6 @@ def _open_locator(passages: Passages | None, device: str, opened: SentenceEncode
     return PassageLocator(SentenceEncoder(passages.encoder, device))
 
 
-def _join_spans(units: Integers, first: int, end: int) -> tuple[int, int]:
-    """Return the start and the length in characters of the units from ``first`` to before ``end``."""
-    start = int(units[first, 0])
-    return start, int(units[end - 1, 1]) - start
+def _join_spans(units: Integers, first: int, end: int) -> Span:
+    """Return the span of the units from ``first`` to before ``end``."""
+    return Span(int(units[first, 0]), int(units[end - 1, 1]))

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score, Values
 from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
-from pan_scdg.records import Passage, TextPair
+from pan_scdg.records import Passage, Span, TextPair
 from pan_scdg.settings import ProfileTables
 
 Positions = npt.NDArray[np.int64]
@@ -109,15 +109,14 @@ def find_passages(target: str, source: str, n: int) -> tuple[Passage, ...]:
     """
     this, other = extract_letters(target), extract_letters(source)
     return tuple(
-        Passage(*_locate_span(this, at, length), *_locate_span(other, there, length), "")
+        Passage(_locate_span(this, at, length), _locate_span(other, there, length))
         for at, there, length in _extend_matches(this, other, _find_ngrams(this, other, n), n)
     )
 
 
-def _locate_span(letters: Letters, start: int, length: int) -> tuple[int, int]:
-    """Return offset and length in the original text."""
-    first, last = int(letters.offsets[start]), int(letters.offsets[start + length - 1])
-    return first, last - first + 1
+def _locate_span(letters: Letters, start: int, length: int) -> Span:
+    """Return the span in the original text."""
+    return Span(int(letters.offsets[start]), int(letters.offsets[start + length - 1]) + 1)
 
 
 def _find_ngrams(target: Letters, source: Letters, n: int) -> Positions:

@@ -314,8 +314,8 @@ def measure_passages(
             measured.append(PassageGains(0.0, [], []))
             continue
         alone, given = (np.asarray(next(log_probs), np.float64) for _ in range(2))
-        gains, begin = np.round(given - alone, 6), passage.this_offset
-        offsets = locator.locate_query(pair.target[begin : begin + passage.this_length]).offsets.tolist()
+        gains, begin = np.round(given - alone, 6), passage.target.begin
+        offsets = locator.locate_query(pair.target[slice(*passage.target)]).offsets.tolist()
         spans = [(begin + first, begin + last) for first, last in offsets[: len(gains)]]
         mean = float(np.clip(gains, -PASSAGE_GAIN_BOUND, PASSAGE_GAIN_BOUND).mean())
         measured.append(PassageGains(mean, spans, gains.tolist()))
@@ -324,10 +324,9 @@ def measure_passages(
 
 def _build_passage(model: ScoringModel, pair: TextPair, passage: Passage) -> Passes:
     tokenizer = model.tokenizer
-    start, length, source_start, source_length, *_ = passage
-    target = encode_text(tokenizer, pair.target[start : start + length])[:PASSAGE_TOKENS]
-    region = pair.source[source_start : source_start + source_length]
-    source = encode_text(tokenizer, region)[:PASSAGE_SOURCE_TOKENS]
+    start = passage.target.begin
+    target = encode_text(tokenizer, pair.target[slice(*passage.target)])[:PASSAGE_TOKENS]
+    source = encode_text(tokenizer, pair.source[slice(*passage.source)])[:PASSAGE_SOURCE_TOKENS]
     before = encode_text(tokenizer, pair.target[max(0, start - PRECEDING_CHARACTERS) : start])
     before = before[max(0, len(before) - PRECEDING_TOKENS) :]
     anchor = np.array([find_anchor_id(tokenizer)], np.int64)

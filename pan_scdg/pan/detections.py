@@ -29,15 +29,15 @@ def format_detection(pair: DocumentPair, passages: Sequence[Passage], name: str 
 
     root = etree.Element("document", {"reference": pair.suspicious.reference})
     for p in passages:
-        if min(p.this_offset, p.source_offset) < 0 or min(p.this_length, p.source_length) < 1:
+        if min(p.target.begin, p.source.begin) < 0 or min(p.target.length, p.source.length) < 1:
             raise ValueError(f"{p} has a negative offset or no characters")
         attributes = {
             "name": name,
-            "this_offset": str(int(p.this_offset)),
-            "this_length": str(int(p.this_length)),
+            "this_offset": str(int(p.target.begin)),
+            "this_length": str(int(p.target.length)),
             "source_reference": pair.source.reference,
-            "source_offset": str(int(p.source_offset)),
-            "source_length": str(int(p.source_length)),
+            "source_offset": str(int(p.source.begin)),
+            "source_length": str(int(p.source.length)),
         }
         etree.SubElement(root, "feature", attributes)
     xml: bytes = etree.tostring(root, xml_declaration=True, encoding="utf-8", pretty_print=True)

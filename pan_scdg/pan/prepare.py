@@ -17,7 +17,7 @@ from pan_scdg.normal_form import list_forms
 from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.text_alignment import name_detection, read_text
 from pan_scdg.pan.untrusted import is_file, read_document, read_utf8
-from pan_scdg.records import DocumentPair, Passage, TextFile
+from pan_scdg.records import DocumentPair, Passage, Span, TextFile
 
 COLUMNS = ("suspicious", "source", "reused")
 """The third is optional."""
@@ -163,9 +163,13 @@ def _write_corpus(folder: Path, table: _Table) -> None:
         writer.writerows((file.doc_id, table.names[file.doc_id]) for files in table.sides for file in files.values())
     for pair, reused in table.pairs:
         if reused is not None:  # one feature that spans both documents, or none
-            whole = [Passage(0, len(read_text(pair.suspicious)), 0, len(read_text(pair.source)))] if reused else []
+            whole = [Passage(_span_text(pair.suspicious), _span_text(pair.source))] if reused else []
             (folder / "truth").mkdir(exist_ok=True)
             (folder / "truth" / name_detection(pair)).write_bytes(format_detection(pair, whole, "plagiarism"))
+
+
+def _span_text(file: TextFile) -> Span:
+    return Span(0, len(read_text(file)))
 
 
 def read_names(directory: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pan_scdg.normal_form import compose
 from pan_scdg.pan.text_alignment import find_pairs_file, name_detection, read_text
 from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_bytes
 from pan_scdg.progress import format_count
-from pan_scdg.records import DocumentPair, Passage, Span, TextFile
+from pan_scdg.records import DocumentPair, Feature, Passage, Span, TextFile
 
 TAG = "plagiarism"
 """Ending of the name of a feature that is reuse; older corpora write ``artificial-plagiarism``."""
@@ -113,8 +113,7 @@ def warn_of_overruns(truth: Mapping[tuple[str, str], Sequence[Passage]], pairs: 
     ends: dict[TextFile, int] = {}
     for pair in pairs:
         for passage in truth[pair.suspicious.doc_id, pair.source.doc_id]:
-            places = (passage.this_offset + passage.this_length, passage.source_offset + passage.source_length)
-            for file, end in zip((pair.suspicious, pair.source), places):
+            for file, end in zip((pair.suspicious, pair.source), (passage.target.end, passage.source.end)):
                 ends[file] = max(end, ends.get(file, 0))
     files: list[TextFile] = []
     for file, end in ends.items():
@@ -154,18 +153,14 @@ def _parse_passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
     source = read_reference(pair.source.reference)
     return tuple(
         Passage(
-            _parse_number(feature, "this_offset", path),
-            _parse_number(feature, "this_length", path, 1),
-            _parse_number(feature, "source_offset", path),
-            _parse_number(feature, "source_length", path, 1),
-            feature.get("obfuscation") or "",
+            _read_span(feature, THIS, path, 1), _read_span(feature, SOURCE, path, 1), feature.get("obfuscation") or ""
         )
         for feature in root.iterchildren("{*}*")
         if (feature.get("name") or "").endswith(TAG) and read_reference(feature.get("source_reference") or "") == source
     )
 
 
-def read_spans(directory: str | Path, tag: str) -> list[Span]:
+def read_features(directory: str | Path, tag: str) -> list[Feature]:
     """Return all passages of a directory whose feature name ends with ``tag``.
 
     Reads ``*.xml`` of the directory and of the folders directly below it, whatever their names. A passage belongs to
@@ -182,31 +177,36 @@ def read_spans(directory: str | Path, tag: str) -> list[Span]:
         raise UserError("the directory does not exist", "give the directory with the XML files", directory)
     paths = [*folder.glob("*.xml"), *folder.glob("*/*.xml")]
     visible = [p for p in paths if not any(part.startswith(".") for part in p.relative_to(folder).parts)]
-    return read_span_files(sorted(visible), tag)
+    return read_feature_files(sorted(visible), tag)
 
 
-def read_span_files(paths: Iterable[Path], tag: str) -> list[Span]:
-    """Return all passages of these XML files whose feature name ends with ``tag``; see `read_spans`."""
-    return [span for path in paths for span in _parse_spans(path, tag)]
+def read_feature_files(paths: Iterable[Path], tag: str) -> list[Feature]:
+    """Return all passages of these XML files whose feature name ends with ``tag``; see `read_features`."""
+    return [span for path in paths for span in _parse_features(path, tag)]
 
 
-def _parse_spans(path: Path, tag: str) -> Iterator[Span]:
+def _parse_features(path: Path, tag: str) -> Iterator[Feature]:
     root = parse_xml(path)
     suspicious = root.get("reference")
     if suspicious is None:
         return
     for node in root.iterchildren("*"):
         if _has_attributes(node, ("name", *THIS)) and node.get("name").endswith(tag):
-            this_offset, this_length = (_parse_number(node, name, path) for name in THIS)
-            source, source_offset, source_length = None, 0, 0
+            target, source, source_span = _read_span(node, THIS, path), None, Span(0, 0)
             if _has_attributes(node, ("source_reference", *SOURCE)):
                 source = read_reference(node.get("source_reference"))
-                source_offset, source_length = (_parse_number(node, name, path) for name in SOURCE)
-            if this_length + source_length == 0:
+                source_span = _read_span(node, SOURCE, path)
+            if target.length + source_span.length == 0:
                 raise UserError(
                     "the lengths of a feature are 0", "give the length of the passage", path, node.sourceline
                 )
-            yield Span(read_reference(suspicious), this_offset, this_length, source, source_offset, source_length)
+            yield Feature(read_reference(suspicious), target, source, source_span)
+
+
+def _read_span(feature: Any, names: tuple[str, str], path: Path, min_length: int = 0) -> Span:
+    """Return the span of an offset and a length."""
+    begin, length = _parse_number(feature, names[0], path), _parse_number(feature, names[1], path, min_length)
+    return Span(begin, begin + length)
 
 
 def _has_attributes(node: Any, names: tuple[str, ...]) -> bool:

@@ -132,7 +132,7 @@ def map_passages(pair: ReportPair, length: int, source_length: int) -> list[Band
     """Return the chart of a pair's passages in its texts, of these lengths in characters."""
     here, there = CHART_WIDTH / max(1, length), CHART_WIDTH / max(1, source_length)
     return [
-        Band(*(round(place, 1) for place in (p.begin * here, p.end * here, p.begin2 * there, p.end2 * there)))
+        Band(*(round(place, 1) for place in (*(here * at for at in p.target), *(there * at for at in p.source))))
         for p in pair.passages
     ]
 

@@ -92,20 +92,20 @@ class QueryView:
         parts: dict[int, tuple[int, int, int]] = {}
         for number, (passage, _, rank, _) in enumerate(self.query.passages, 1):
             first, passages, characters = parts.get(rank, (number, 0, 0))
-            parts[rank] = first, passages + 1, characters + passage.end - passage.begin
+            parts[rank] = first, passages + 1, characters + passage.target.length
         return parts
 
     @property
     def share(self) -> float:
         """Return the share of the query's characters inside passages."""
-        return sum(p.evidence.end - p.evidence.begin for p in self.query.passages) / max(1, len(self.text.text))
+        return sum(p.evidence.target.length for p in self.query.passages) / max(1, len(self.text.text))
 
     @cached_property
     def passages(self) -> list[PassageView]:
         """Return the rows of the passages."""
         rows = []
         for number, (passage, document, rank, margin) in enumerate(self.query.passages, 1):
-            words = count_words(self.text.text[passage.begin : passage.end])
+            words = count_words(self.text.text[slice(*passage.target)])
             sentence, anchor = describe_explanation(passage, words, margin), self.name_anchor(number)
             rows.append(PassageView(number, passage, self.text, self.documents[document], anchor, sentence, rank=rank))
         return rows
@@ -171,7 +171,7 @@ def _read_query_gains(path: Path, passages: Mapping[str, Sequence[ExplainedPassa
     tokens: defaultdict[str, dict[tuple[int, int], float]] = defaultdict(dict)
     for line in read_lines(path):
         explained = [p.evidence for p in passages.get(line["query"], ()) if p.document == line["document"]]
-        places = [(one.begin, one.end) for one in explained]
+        places = [one.target for one in explained]
         for (begin, end), gain in zip(line["offsets"], line["gains"]):
             if any(first <= begin < last for first, last in places):
                 tokens[line["query"]][begin, end] = gain

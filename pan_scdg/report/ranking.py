@@ -87,7 +87,7 @@ def list_places(pair: ReportPair, excluded: Sequence[Excluded], swapped: bool = 
         excluded: what does not count of this text.
         swapped: of the source.
     """
-    counted = [(p.begin2, p.end2) if swapped else (p.begin, p.end) for p in pair.passages if p.counts]
+    counted = [p.source if swapped else p.target for p in pair.passages if p.counts]
     return [place for begin, end in counted for place in subtract_spans(begin, end, excluded)]
 
 

@@ -14,7 +14,7 @@ from pan_scdg.align.units import find_excluded
 from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.progress import format_count
-from pan_scdg.records import Passage, TokenGains
+from pan_scdg.records import Passage, Span, TokenGains
 
 PairDecision = Literal["likely", "unclear", "no sign"]
 """Likely: the score reaches the threshold. Unclear: it is near it, there is none, or a text is too short."""
@@ -169,8 +169,7 @@ def rank_pair(pair: ReportPair) -> tuple[int, bool, float]:
 
 def read_evidence(line: Mapping[str, Any]) -> Evidence:
     """Return the passage of a line of ``passages.jsonl`` or ``evidence.jsonl``."""
-    begin, begin2, end2 = line["begin"], line["begin2"] or 0, line["end2"] or 0
-    passage = Passage(begin, line["end"] - begin, begin2, end2 - begin2)
+    passage = Passage(Span(line["begin"], line["end"]), Span(line["begin2"] or 0, line["end2"] or 0))
     more = {name: line[name] for name in ("gain", "within", "counts", "note") if name in line}
     return Evidence(passage, line["similarity"], line["verbatim"], **more)
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
+from pan_scdg.records import Span
 from pan_scdg.report.ranking import RankedPair, is_next, measure_points, measure_text_share, rank_texts
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.wording import LOOK_NEXT, format_share
@@ -92,8 +93,8 @@ def escape_formula(text: str) -> str:
 def measure_verbatim(pair: ReportPair) -> float:
     """Return the share of the passages that count that is copied word for word, 0 to 1."""
     counted = [passage for passage in pair.passages if passage.counts]
-    total = sum(passage.end - passage.begin for passage in counted)
-    return sum(passage.verbatim * (passage.end - passage.begin) for passage in counted) / max(1, total)
+    total = sum(passage.target.length for passage in counted)
+    return sum(passage.verbatim * passage.target.length for passage in counted) / max(1, total)
 
 
 def format_best(texts: str, pairs: str) -> str:
@@ -134,10 +135,10 @@ def _shorten(name: str) -> str:
     return name if len(name) <= MAX_NAME_CHARACTERS else f"{name[: half - 2]}...{name[1 - half :]}"
 
 
-def list_sentences(text: str, begin: int, end: int) -> list[str]:
-    """Return the sentences of a text that have a character between two places, without white space around them."""
+def list_sentences(text: str, span: Span) -> list[str]:
+    """Return the sentences of a text that have a character of a span, without white space around them."""
     starts, ends = _find_sentences(text)
-    chosen = range(bisect_right(ends, begin), bisect_left(starts, end))
+    chosen = range(bisect_right(ends, span.begin), bisect_left(starts, span.end))
     return [sentence for i in chosen if (sentence := text[starts[i] : ends[i]].strip())]
 
 

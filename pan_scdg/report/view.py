@@ -56,7 +56,7 @@ class Row:
     @cached_property
     def words(self) -> list[int]:
         """Return the numbers of words of the passages in the suspicious text that were compared."""
-        return [count_words(self.left.compared[p.begin : p.end]) for p in self.pair.passages]
+        return [count_words(self.left.compared[slice(*p.target)]) for p in self.pair.passages]
 
     @cached_property
     def equal(self) -> list[tuple[list[Span], list[Span]]]:
@@ -64,9 +64,9 @@ class Row:
         left, right = self.left.compared, self.right.compared
         stretches = []
         for p in self.pair.passages:
-            own, other = find_equal_words(left[p.begin : p.end], right[p.begin2 : p.end2])
+            own, other = find_equal_words(left[slice(*p.target)], right[slice(*p.source)])
             stretches.append(
-                ([(p.begin + a, p.begin + b) for a, b in own], [(p.begin2 + a, p.begin2 + b) for a, b in other])
+                ([_shift(p.target.begin, span) for span in own], [_shift(p.source.begin, span) for span in other])
             )
         return stretches
 
@@ -154,18 +154,18 @@ class PassageView:
     @property
     def left(self) -> Side:
         """Return its text on the left."""
-        return _make_side(self.left_text, (self.passage.begin, self.passage.end), self.equal[0])
+        return _make_side(self.left_text, self.passage.target, self.equal[0])
 
     @property
     def right(self) -> Side:
         """Return its text on the right."""
-        return _make_side(self.right_text, (self.passage.begin2, self.passage.end2), self.equal[1])
+        return _make_side(self.right_text, self.passage.source, self.equal[1])
 
     @property
     def anchors(self) -> tuple[str, str]:
         """Return the anchors of its places in both texts."""
         p = self.passage
-        return self.left_text.find_anchor(p.begin, p.end), self.right_text.find_anchor(p.begin2, p.end2)
+        return self.left_text.find_anchor(*p.target), self.right_text.find_anchor(*p.source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,12 +258,16 @@ def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
     return chosen, space
 
 
+def _shift(begin: int, span: Span) -> Span:
+    return begin + span[0], begin + span[1]
+
+
 def measure_passage(passage: Evidence, left: TextView, right: TextView) -> int:
     """Return the size of a passage's row in bytes, rounded up."""
-    begin, begin2 = passage.begin, passage.begin2
+    begin, begin2 = passage.target.begin, passage.source.begin
     shown = (
-        left.text[begin : min(passage.end, begin + MAX_EXCERPT_CHARACTERS)],
-        right.text[begin2 : min(passage.end2, begin2 + MAX_EXCERPT_CHARACTERS)],
+        left.text[begin : min(passage.target.end, begin + MAX_EXCERPT_CHARACTERS)],
+        right.text[begin2 : min(passage.source.end, begin2 + MAX_EXCERPT_CHARACTERS)],
     )
     return PASSAGE_BYTES + sum(map(measure_text, shown))
 
@@ -291,8 +295,8 @@ def mark_texts(rows: Iterable[PassageView], texts: Iterable[TextView]) -> None:
     marks: dict[TextView, list[Mark]] = {text: [] for text in texts}
     for row in rows:
         p = row.passage
-        marks[row.left_text].append(Mark(p.begin, p.end, row.anchor, p.counts))
-        marks[row.right_text].append(Mark(p.begin2, p.end2, row.anchor, p.counts))
+        marks[row.left_text].append(Mark(*p.target, row.anchor, p.counts))
+        marks[row.right_text].append(Mark(*p.source, row.anchor, p.counts))
     for text, own_marks in marks.items():
         text.mark(own_marks)
 
@@ -322,7 +326,7 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
 
 def locate_passage(passage: Evidence, left: TextView, right: TextView) -> list[int]:
     """Return begin and end of a passage in both texts, in UTF-16 units."""
-    return [*map(left.to_units, (passage.begin, passage.end)), *map(right.to_units, (passage.begin2, passage.end2))]
+    return [*map(left.to_units, passage.target), *map(right.to_units, passage.source)]
 
 
 def _describe(row: Row, passage: int) -> tuple[str, str]:

@@ -113,7 +113,7 @@ def describe_explanation(passage: Evidence, words: int, margin: float | None) ->
         parts.append(_describe_gain(passage.gain))
     if margin is not None:
         parts.append(f"The second-best source explains {margin:.2f} less." if margin >= MIN_GAIN else EQUAL_SOURCES)
-    if passage.begin2 == passage.end2:
+    if not passage.source.length:
         parts.append("No part of the source resembles it in its words.")
     return " ".join(parts)
 

@@ -43,8 +43,7 @@ def make_sentences(count: int, seed: int) -> list[str]:
 
 
 def cut(text: str, passage: Passage, source: bool = False) -> str:
-    start, length = passage[2:4] if source else passage[:2]
-    return text[start : start + length]
+    return text[slice(*(passage.source if source else passage.target))]
 
 
 @given(st.integers(4, 12), st.integers(0, 20), st.integers(0, 20), st.sampled_from([" ", "\n", "\r\n\r\n", " \t "]))
@@ -76,7 +75,7 @@ def test_a_copy_in_the_middle_of_sentences() -> None:
     texts = f"{target[:200]} {copied} {target[200:]}", f"{source[:300]} {copied} {source[300:]}"
     (found,) = align_texts(*texts)
     assert copied in cut(texts[0], found)
-    assert found.this_length - len(copied) < 30  # parts of words at both cuts
+    assert found.target.length - len(copied) < 30  # parts of words at both cuts
 
 
 def shuffle_words(sentence: str, seed: int) -> str:
@@ -113,7 +112,7 @@ def test_a_summary_is_one_passage(monkeypatch: pytest.MonkeyPatch) -> None:
     target = " ".join([*make_sentences(10, 2), *summary, *make_sentences(10, 3)])
     (found,) = align_texts(target, " ".join(original))
     assert cut(target, found) == " ".join(summary)
-    assert found.source_length > 3 * found.this_length
+    assert found.source.length > 3 * found.target.length
 
 
 @pytest.mark.parametrize(
@@ -131,10 +130,10 @@ def test_a_summary_is_one_passage(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_odd_texts(target: str, source: str) -> None:
     for found in align_texts(target, source):
-        assert found.this_length
-        assert found.source_length
-        assert found.this_offset + found.this_length <= len(target)
-        assert found.source_offset + found.source_length <= len(source)
+        assert found.target.length
+        assert found.source.length
+        assert found.target.end <= len(target)
+        assert found.source.end <= len(source)
 
 
 def test_unrelated_texts_have_no_passage() -> None:
@@ -151,7 +150,7 @@ free_text = st.lists(st.sampled_from([*make_sentences(6, 1), "\n\n", "one two", 
 def test_passages_are_in_order_and_never_overlap(target: list[str], source: list[str]) -> None:
     found = align_texts(" ".join(target), " ".join(source))
     for first, second in zip(found, found[1:]):
-        assert first.this_offset + first.this_length <= second.this_offset
+        assert first.target.end <= second.target.begin
 
 
 @pytest.mark.parametrize(
@@ -231,8 +230,8 @@ def test_the_evidence_of_a_passage() -> None:
     assert 0.5 < found.similarity < 0.99
     assert found.verbatim == 0
     line = found.to_json()
-    assert (line["begin"], line["end"]) == (found.begin, found.end)
-    assert (line["begin2"], line["end2"]) == (found.begin2, found.end2)
+    assert (line["begin"], line["end"]) == (found.target.begin, found.target.end)
+    assert (line["begin2"], line["end2"]) == found.source
     assert (line["counts"], line["within"]) == (True, None)
 
 
@@ -259,9 +258,8 @@ def test_all_of_a_reworded_place_is_found_and_nothing_else(place: int) -> None:
     begin = len(OTHERS[0]) + 1
     (found,) = find_counterparts(target, source, [(begin, len(target))], min_words=3)
     assert found is not None
-    start, length, first, size, *_ = found.passage
-    assert (start, length) == (begin, len(PASSAGE))
-    assert source[first : first + size] == " ".join(TIDE)
+    assert found.target == (begin, begin + len(PASSAGE))
+    assert source[slice(*found.source)] == " ".join(TIDE)
     assert found.verbatim == 0
     assert 0 < found.similarity < 1
 

@@ -67,11 +67,11 @@ def test_runs_are_common_and_as_long_as_they_can_be(target: list[str], source: l
     texts = " ".join(target), " ".join(source)
     covered: set[int] = set()
     for run in find_runs(prepare_text(texts[0], 1), prepare_text(texts[1], 1), 3):
-        words = texts[0][run.start : run.end].split()
-        assert words == texts[1][run.source_start : run.source_end].split()
+        words = texts[0][slice(*run.target)].split()
+        assert words == texts[1][slice(*run.source)].split()
         assert len(words) >= 3
-        places = {i for i in range(len(target)) if run.start <= 2 * i < run.end}
+        places = {i for i in range(len(target)) if run.target.begin <= 2 * i < run.target.end}
         assert not places & covered
         covered |= places
-        after, behind = max(places) + 1, run.source_end // 2 + 1
+        after, behind = max(places) + 1, run.source.end // 2 + 1
         assert after >= len(target) or behind >= len(source) or target[after] != source[behind]

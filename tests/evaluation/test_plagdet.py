@@ -7,24 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.evaluation.plagdet import Plagdet, compute_plagdet
-from pan_scdg.records import Span
+from pan_scdg.records import Feature, Span
+from tests.passages import make_feature
 
-A = Span("s1", 100, 200, "r1", 50, 100)
-B = Span("s2", 0, 100, "r2", 0, 100)
+A = make_feature("s1", 100, 200, "r1", 50, 100)
+B = make_feature("s2", 0, 100, "r2", 0, 100)
 PERFECT = Plagdet(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 NOTHING = Plagdet(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
-def halves(span: Span) -> list[Span]:
-    this, source = span.this_length // 2, span.source_length // 2
-    left = span._replace(this_length=this, source_length=source)
-    right = span._replace(
-        this_offset=span.this_offset + this,
-        this_length=span.this_length - this,
-        source_offset=span.source_offset + source,
-        source_length=span.source_length - source,
-    )
-    return [left, right]
+def halves(feature: Feature) -> list[Feature]:
+    own, other = feature.target, feature.source_span
+    at, there = own.begin + own.length // 2, other.begin + other.length // 2
+    return [
+        feature._replace(target=own._replace(end=at), source_span=other._replace(end=there)),
+        feature._replace(target=own._replace(begin=at), source_span=other._replace(begin=there)),
+    ]
 
 
 class TestOfficialTable:
@@ -58,23 +56,23 @@ class TestOfficialTable:
         assert round(result.macro_plagdet, 4) == 0.7565
 
     def test_detection_without_source(self):
-        truth = [Span("s1", 0, 100, "r1", 0, 100), B]
-        result = compute_plagdet(truth, [Span("s1", 0, 100, None, 0, 0), B])
+        truth = [make_feature("s1", 0, 100, "r1", 0, 100), B]
+        result = compute_plagdet(truth, [make_feature("s1", 0, 100, None, 0, 0), B])
         assert result.macro_recall == 0.75
         assert result.macro_precision == 1.0
 
-    @pytest.mark.parametrize("wrong", [A._replace(source="r2"), A._replace(source_offset=150)])
+    @pytest.mark.parametrize("wrong", [A._replace(source="r2"), A._replace(source_span=Span(150, 250))])
     def test_wrong_document_or_disjoint_source_span(self, wrong):
         assert compute_plagdet([A], [wrong]) == NOTHING
 
     def test_far_beyond_the_end_is_not_clipped_and_costs_no_memory(self):
-        huge = A._replace(this_length=10**15)
+        huge = A._replace(target=Span(100, 100 + 10**15))
         result = compute_plagdet([A], [huge])
         assert result.micro_recall == 1.0
         assert result.micro_precision == pytest.approx(300 / (10**15 + 100))
 
     def test_length_zero_on_one_side_is_a_false_positive(self):
-        result = compute_plagdet([A, B], [A._replace(source_length=0), B])
+        result = compute_plagdet([A, B], [A._replace(source_span=Span(50, 50)), B])
         assert (result.macro_recall, result.macro_precision) == (0.5, 0.5)
 
     def test_reference_with_folder_does_not_match(self):
@@ -88,14 +86,14 @@ def test_score_is_the_mean_of_six_values():
 
 def test_worked_by_hand():
     # The detection covers 50 of the 100 suspicious and 25 of the 100 source characters, and 50 + 75 outside.
-    result = compute_plagdet([Span("s", 0, 100, "r", 0, 100)], [Span("s", 50, 100, "r", 75, 100)])
+    result = compute_plagdet([make_feature("s", 0, 100, "r", 0, 100)], [make_feature("s", 50, 100, "r", 75, 100)])
     assert result.micro_recall == result.macro_recall == 75 / 200
     assert result.micro_precision == result.macro_precision == 75 / 200
     assert result.micro_plagdet == pytest.approx(0.375)
 
 
 def test_micro_counts_a_source_used_by_two_documents_once():
-    truth = [Span("s1", 0, 10, "r", 0, 30), Span("s2", 0, 10, "r", 0, 30)]
+    truth = [make_feature("s1", 0, 10, "r", 0, 30), make_feature("s2", 0, 10, "r", 0, 30)]
     result = compute_plagdet(truth, truth[:1])
     # 10 + 10 suspicious characters and 30 source characters in all, of which 10 + 30 are found.
     assert result.micro_recall == 40 / 50
@@ -105,34 +103,26 @@ def test_micro_counts_a_source_used_by_two_documents_once():
 # The definition once more, with sets of characters and a list of all overlapping pairs, lengths of 0 included.
 
 
-def characters(document, offset, length):
-    return {(document, i) for i in range(offset, offset + length)}
+def characters(document, span):
+    return {(document, i) for i in range(*span)}
 
 
-def this(span):
-    return characters(("susp", span.suspicious), span.this_offset, span.this_length)
+def this(feature):
+    return characters(("susp", feature.suspicious), feature.target)
 
 
-def source(span):
-    return characters(("src", span.source), span.source_offset, span.source_length)
+def source(feature):
+    return characters(("src", feature.source), feature.source_span)
 
 
 def meet(a, b):
     return b[1] > a[0] and b[0] < a[1]
 
 
-def this_of(span):
-    return span.this_offset, span.this_offset + span.this_length
-
-
-def source_of(span):
-    return span.source_offset, span.source_offset + span.source_length
-
-
 def overlap(a, b):
-    if a.suspicious != b.suspicious or not meet(this_of(a), this_of(b)):
+    if a.suspicious != b.suspicious or not meet(a.target, b.target):
         return False
-    return a.source is None or b.source is None or (a.source == b.source and meet(source_of(a), source_of(b)))
+    return a.source is None or b.source is None or (a.source == b.source and meet(a.source_span, b.source_span))
 
 
 def shared(a, b):
@@ -150,7 +140,7 @@ def by_pairs(truth, detections):
         if not of or not by:
             return float(not of and not by)
         held = (set().union(*(shared(a, b) for b in met(a))) for a in of)
-        return sum(len(h) / (a.this_length + a.source_length) for a, h in zip(of, held, strict=True)) / len(of)
+        return sum(len(h) / (a.target.length + a.source_span.length) for a, h in zip(of, held, strict=True)) / len(of)
 
     recall = share(cases, found, lambda s: [r for one, r in pairs if one == s])
     precision = share(found, cases, lambda r: [s for s, one in pairs if one == r])
@@ -164,9 +154,9 @@ names = st.sampled_from("ab")
 sizes = st.integers(0, 40)
 lengths = st.integers(1, 12)
 nested = st.one_of(
-    st.builds(Span, names, sizes, sizes, names, sizes, sizes),
-    st.builds(Span, names, sizes, lengths, st.none(), st.just(0), st.just(0)),
-).filter(lambda span: span.this_length + span.source_length > 0)
+    st.builds(make_feature, names, sizes, sizes, names, sizes, sizes),
+    st.builds(make_feature, names, sizes, lengths, st.none(), st.just(0), st.just(0)),
+).filter(lambda feature: feature.target.length + feature.source_span.length > 0)
 
 
 @settings(max_examples=150, deadline=None)
@@ -186,9 +176,9 @@ def test_equals_the_definition_however_passages_overlap_and_ignores_order(truth,
 def test_passages_that_each_hold_all_detections_make_no_list_of_pairs():
     import tracemalloc
 
-    truth = [Span("s", i, 9000 - i, "r", i, 9000 - i) for i in range(800)]
+    truth = [make_feature("s", i, 9000 - i, "r", i, 9000 - i) for i in range(800)]
     tracemalloc.start()
-    result = compute_plagdet(truth, [Span("s", i, 3, "r", i, 3) for i in range(1000, 9000, 10)])
+    result = compute_plagdet(truth, [make_feature("s", i, 3, "r", i, 3) for i in range(1000, 9000, 10)])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (result.granularity, result.macro_precision) == (800.0, 1.0)

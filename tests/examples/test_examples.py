@@ -65,14 +65,14 @@ def test_passages_lie_inside_both_texts_and_do_not_overlap(name: str, halves: Ma
         passages = halves[name].truth[pair.suspicious.doc_id, pair.source.doc_id]
         target, source = read_text(pair.suspicious), read_text(pair.source)
         for spans, text in (
-            ([(p.this_offset, p.this_length) for p in passages], target),
-            ([(p.source_offset, p.source_length) for p in passages], source),
+            ([(p.target.begin, p.target.length) for p in passages], target),
+            ([(p.source.begin, p.source.length) for p in passages], source),
         ):
             ordered = sorted((start, start + length) for start, length in spans)
             assert all(0 <= start < end <= len(text) for start, end in ordered)
             assert all(end <= start for (_, end), (start, _) in zip(ordered, ordered[1:]))
             assert all(text[start:end].strip() for start, end in ordered)
-        assert sum(p.this_length for p in passages) < len(target), "there is new text around the reused"
+        assert sum(p.target.length for p in passages) < len(target), "there is new text around the reused"
 
 
 def test_one_to_four_passages_in_three_strengths(halves: Mapping[str, Half]) -> None:
@@ -87,12 +87,12 @@ def test_one_to_four_passages_in_three_strengths(halves: Mapping[str, Half]) -> 
 
 def test_enough_positives_reuse_a_long_span_of_their_single_source(halves: Mapping[str, Half]) -> None:
     passages = [p for half in halves.values() for p in half.passages]
-    assert sum(p.source_length >= LONG_SPAN for p in passages) == 23
+    assert sum(p.source.length >= LONG_SPAN for p in passages) == 23
     suitable = 0
     for half in halves.values():
         sources = Counter(suspicious for (suspicious, _), found in half.truth.items() if found)
         for (suspicious, _), found in half.truth.items():
-            suitable += sources[suspicious] == 1 and any(p.source_length >= LONG_SPAN for p in found)
+            suitable += sources[suspicious] == 1 and any(p.source.length >= LONG_SPAN for p in found)
     assert suitable >= 12
 
 

@@ -108,7 +108,7 @@ def _read_pairs(folder: Path) -> None:
 def _read_truth(folder: Path) -> None:
     names = [text_alignment.TextFile(name, f"{name}.txt", folder / f"{name}.txt") for name in ("s1", "r1")]
     truth.read_truth(folder, [text_alignment.DocumentPair(*names, 1)])
-    truth.read_spans(folder / "truth", "plagiarism")
+    truth.read_features(folder / "truth", "plagiarism")
 
 
 def _read_corpus(folder: Path) -> None:

@@ -128,7 +128,7 @@ def test_python_gives_the_pairs_and_passages_of_the_command(check: Callable[...,
     rows = [(pair.suspicious, pair.source, pair.decision, f"{pair.score:.6f}") for pair in report.pairs]
     names = ("suspicious", "source", "decision", "score")
     assert rows == [tuple(row[name] for name in names) for row in read_rows(tmp_path / "out")]
-    places = [(p.begin, p.end, p.begin2, p.end2) for pair in report.pairs for p in pair.passages]
+    places = [(*p.target, *p.source) for pair in report.pairs for p in pair.passages]
     assert places == [tuple(p[n] for n in ("begin", "end", "begin2", "end2")) for p in read_passages(tmp_path / "out")]
     assert report.suspicious[COPY[0]].text == (texts / COPY[0]).read_text(encoding="utf-8")
     assert "<title>3 texts compared with each other and 11 sources</title>" in report.to_html()

@@ -22,7 +22,8 @@ from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.source_retrieval import read_queries
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_truth
-from pan_scdg.records import Passage, Query
+from pan_scdg.records import Query
+from tests.passages import make_passage
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PAIRS, RETRIEVAL = EXAMPLES / "pan25-pairs" / "test", EXAMPLES / "pan26-retrieval"
@@ -42,7 +43,7 @@ def write_result(folder: Path, scores: Sequence[float], threshold: float | None 
     lines = []
     for pair, score in zip(CORPUS.pairs, scores, strict=False):
         decision = None if threshold is None else score >= threshold
-        whole = Passage(0, len(read_text(pair.suspicious)), 0, len(read_text(pair.source)))
+        whole = make_passage(0, len(read_text(pair.suspicious)), 0, len(read_text(pair.source)))
         (folder / name_detection(pair)).write_bytes(format_detection(pair, [whole] if decision else []))
         ids = {"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id}
         lines.append(format_decision({**ids, "score": score, "threshold": threshold, "decision": decision}))

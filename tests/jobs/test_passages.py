@@ -85,7 +85,7 @@ def test_a_passage_is_a_feature_and_no_decision_changes(
             texts = [(EXAMPLES / f"{side}/{i}.txt").read_text("utf-8") for side, i in zip(("susp", "src"), pair)]
             locator = PassageLocator()
             expected = locator.find_evidence(*texts, locator.align(*texts))
-            assert features == [tuple(evidence.passage[:4]) for evidence in expected]
+            assert features == [(p.target.begin, p.target.length, p.source.begin, p.source.length) for p in expected]
 
 
 def test_the_official_check_takes_the_features(run_with: Callable[[str], Path]) -> None:

@@ -84,7 +84,7 @@ def test_a_copy_of_any_length_and_without_sentences_is_found(method: AlignmentMe
     scores = [SETTINGS.compute_score(one.values) for one in method.score(pairs)]
     assert min(scores) >= SETTINGS.copy_score
     (evidence,) = method.locate(pairs[0].target, pairs[0].source)
-    assert pairs[0].target[evidence.begin : evidence.end] == words
+    assert pairs[0].target[slice(*evidence.target)] == words
 
 
 def test_a_quotation_in_common_changes_no_score(method: AlignmentMethod) -> None:
@@ -114,14 +114,14 @@ def test_sentences_around_a_quotation_are_one_passage_with_it(method: AlignmentM
     target = f'{UNRELATED}\n\n{before} "{quotation}" Cars {after} {UNRELATED[::-1]}'
     (passage,) = method.locate(target, SOURCE)
     assert passage.counts
-    assert target[passage.begin : passage.end] == f'{before} "{quotation}" Cars {after}'
+    assert target[slice(*passage.target)] == f'{before} "{quotation}" Cars {after}'
 
 
 def test_a_positive_pair_without_common_words_has_the_sentences_that_match(method: AlignmentMethod) -> None:
     (evidence,) = method.locate(REWRITTEN, SOURCE)
-    assert REWRITTEN[evidence.begin : evidence.end].startswith("Because specialists")
-    assert REWRITTEN[evidence.begin : evidence.end].endswith("every winter.")
-    assert SOURCE[evidence.begin2 : evidence.end2].startswith("The old bridge")
+    assert REWRITTEN[slice(*evidence.target)].startswith("Because specialists")
+    assert REWRITTEN[slice(*evidence.target)].endswith("every winter.")
+    assert SOURCE[slice(*evidence.source)].startswith("The old bridge")
     assert evidence.counts
 
 

@@ -12,8 +12,8 @@ from pan_scdg.methods.char_ngrams import (
     extract_letters,
     find_passages,
 )
-from pan_scdg.records import Passage
 from tests.methods.conftest import make_pair
+from tests.passages import make_passage
 
 TEXTS = st.text(alphabet="aAbB1 .é", max_size=60)
 NS = st.integers(1, 6)
@@ -45,24 +45,24 @@ def test_passages_are_matches_that_cover_the_same_and_go_on_while_both_sides_agr
     covered: set[int] = set()
     passages = find_passages(t, s, n)
     for p in passages:
-        this = plain_letters(t[p.this_offset : p.this_offset + p.this_length])
-        assert this == plain_letters(s[p.source_offset : p.source_offset + p.source_length])
+        this = plain_letters(t[p.target.begin : p.target.end])
+        assert this == plain_letters(s[p.source.begin : p.source.end])
         assert len(this) >= n
-        at, source_at = offsets.index(p.this_offset), there.index(p.source_offset)
-        assert offsets[at + len(this) - 1] == p.this_offset + p.this_length - 1, "it ends with a letter"
+        at, source_at = offsets.index(p.target.begin), there.index(p.source.begin)
+        assert offsets[at + len(this) - 1] == p.target.end - 1, "it ends with a letter"
         rest, other = plain_letters(t)[at + len(this) :], plain_letters(s)[source_at + len(this) :]
         assert not rest or not other or rest[0] != other[0]
         assert source_at == plain_letters(s).index(this[:n]), "the first place in the source"
         covered |= set(range(at, at + len(this)))
     assert covered == plain_covered(t, s, n)
-    assert [p.this_offset for p in passages] == sorted({p.this_offset for p in passages})
+    assert [p.target.begin for p in passages] == sorted({p.target.begin for p in passages})
 
 
 def test_offsets_are_those_of_the_text_with_everything_in_it() -> None:
     target, source = "So: “It rained, all DAY!” he wrote.", "Then it RAINED all day; we stayed."
     (passage,) = find_passages(target, source, 12)
-    assert target[passage.this_offset : passage.this_offset + passage.this_length] == "It rained, all DAY"
-    assert source[passage.source_offset : passage.source_offset + passage.source_length] == "it RAINED all day"
+    assert target[passage.target.begin : passage.target.end] == "It rained, all DAY"
+    assert source[passage.source.begin : passage.source.end] == "it RAINED all day"
     assert passage.obfuscation == ""
     assert compute_covered_share(target, source, 12) == 14 / len("SoItrainedallDAYhewrote")
 
@@ -70,7 +70,7 @@ def test_offsets_are_those_of_the_text_with_everything_in_it() -> None:
 def test_two_copies_in_another_order_are_two_passages() -> None:
     one, two = "the quick brown fox jumps", "over a very lazy old dog"
     found = find_passages(f"{one}. New words here. {two}", f"{two} ---- {one}", 18)
-    assert found == (Passage(0, 25, 30, 25, ""), Passage(43, 24, 0, 24, ""))
+    assert found == (make_passage(0, 25, 30, 25, ""), make_passage(43, 24, 0, 24, ""))
 
 
 def test_every_script_counts_and_lower_case_is_one_character_for_one() -> None:
@@ -93,10 +93,10 @@ def test_texts_without_an_ngram_score_nothing(target: str, source: str) -> None:
 def test_texts_of_one_letter_are_no_trap() -> None:
     """Every n-gram of one is every n-gram of the other: 10^10 pairs of places, none of which is looked at twice."""
     assert compute_covered_share("a" * 100_000, "a" * 100_000, 50) == 1.0
-    assert find_passages("a" * 100_000, "b" + "a" * 1_000, 50)[0] == Passage(0, 1_000, 1, 1_000, "")
+    assert find_passages("a" * 100_000, "b" + "a" * 1_000, 50)[0] == make_passage(0, 1_000, 1, 1_000, "")
     periodic = find_passages("ab" * 50_000, "ab" * 30 + "c", 50)
     assert len(periodic) <= 2 * 100_000 / 50
-    assert sum(p.this_length for p in periodic) >= 100_000
+    assert sum(p.target.length for p in periodic) >= 100_000
 
 
 def test_all_settings_are_the_grid_and_the_own_n(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,4 +108,4 @@ def test_all_settings_are_the_grid_and_the_own_n(monkeypatch: pytest.MonkeyPatch
     (score,) = every.score([pair])
     assert score.values == {"n_3": 0.5, "n_4": 0.5, "n_8": 0.0}
     assert [variant.compute_score(score.values) for variant in settings.vary().values()] == [0.5, 0.0]
-    assert own.find_passages(pair) == (Passage(0, 4, 2, 4),)
+    assert own.find_passages(pair) == (make_passage(0, 4, 2, 4),)

@@ -15,9 +15,9 @@ from pan_scdg.methods.containment import (
     measure_overlap,
 )
 from pan_scdg.methods.simple import split_tokens
-from pan_scdg.records import Passage
 from pan_scdg.settings import LogisticWeights
 from tests.methods.conftest import make_pair, measure
+from tests.passages import make_passage
 
 TOKENS = st.lists(st.sampled_from("abc"), max_size=25)
 NS = st.integers(1, 5)
@@ -64,7 +64,7 @@ def test_hand_made_pair() -> None:
     # common: the..was, old..closed, bridge..for, was..repairs, that is tokens 1 to 7 of 10
     containment = ContainmentMethod(ContainmentSettings(), MethodOptions())
     assert measure(containment, (target, source), ("one two three", "one two three"), ("", "")) == [0.7, 0.0, 0.0]
-    assert containment.find_passages(make_pair("ab", "cde")) == (Passage(0, 2, 0, 3),)
+    assert containment.find_passages(make_pair("ab", "cde")) == (make_passage(0, 2, 0, 3),)
     assert containment.find_passages(make_pair("", "cde")) == ()
     logistic = GramLogisticSettings(n=4)
     (score,) = GramLogisticMethod(logistic, MethodOptions()).score([make_pair(target, source)])

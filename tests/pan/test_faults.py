@@ -21,7 +21,7 @@ from pan_scdg.pan.prepare import prepare_pairs, read_names
 from pan_scdg.pan.runs import read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.pan.truth import read_spans, read_truth
+from pan_scdg.pan.truth import read_features, read_truth
 
 Write = Callable[..., Path]
 Files = Mapping[str, str | bytes]
@@ -73,7 +73,7 @@ READERS = {
         "".join(f'{{"suspicious": "s", "source": "{r}", "decision": true}}\n' for r in "ab"),
     ),
     "truth": Reader(_read_truth, "truth/s1-r1.xml", f"{XML}\n", {**TEXTS, "pairs": "s1 r1\n"}, "\n</document>"),
-    "detections": Reader(lambda f: read_spans(f, "plagiarism"), "s1-r1.xml", f"{XML}\n", {}, "\n</document>"),
+    "detections": Reader(lambda f: read_features(f, "plagiarism"), "s1-r1.xml", f"{XML}\n", {}, "\n</document>"),
     "table": Reader(
         lambda f: prepare_pairs(f / "pairs.csv", f.parent / "out"),
         "pairs.csv",

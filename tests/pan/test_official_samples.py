@@ -11,7 +11,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.pan.text_alignment import read_pairs, read_text
-from pan_scdg.pan.truth import find_truth, read_spans, read_truth
+from pan_scdg.pan.truth import find_truth, read_features, read_truth
 from pan_scdg.records import DocumentPair, Passage
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -59,9 +59,9 @@ def test_offsets_are_characters_of_the_texts_as_read(
         target, source = read_text(pair.suspicious), read_text(pair.source)
         lengths[pair.suspicious.doc_id[-5:]] = len(target)
         for p in truth[pair.suspicious.doc_id, pair.source.doc_id]:
-            this = target[p.this_offset : p.this_offset + p.this_length]
-            other = source[p.source_offset : p.source_offset + p.source_length]
-            assert (len(this), len(other)) == (p.this_length, p.source_length)
+            this = target[p.target.begin : p.target.end]
+            other = source[p.source.begin : p.source.end]
+            assert (len(this), len(other)) == (p.target.length, p.source.length)
             # paragraphs: cut at white space on both sides, which an offset in bytes would miss
             assert this == this.strip()
             assert other == other.strip()
@@ -69,7 +69,7 @@ def test_offsets_are_characters_of_the_texts_as_read(
 
 
 def test_the_truth_given_as_detections_is_perfect() -> None:
-    spans = read_spans(_sample("pan25-sample") / "truth", "plagiarism")
+    spans = read_features(_sample("pan25-sample") / "truth", "plagiarism")
     assert len(spans) == sum(ORIGINAL.values())
     assert compute_plagdet(spans, spans).score == pytest.approx(1.0)
 

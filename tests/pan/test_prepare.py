@@ -8,7 +8,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.prepare import prepare_pairs, read_names
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_truth
-from pan_scdg.records import Passage
+from tests.passages import make_passage
 
 Write = Callable[..., Path]
 FILES = {
@@ -109,7 +109,7 @@ def test_a_third_column_becomes_truth(write: Write) -> None:
     pairs = read_pairs(output, Notices(strict=True)).pairs
     truth = read_truth(find_truth(output) or output, pairs)
     # "first\r\nessay" has 11 characters as the official reader counts
-    assert list(truth.values()) == [(Passage(0, 11, 0, 4, ""),), (), (Passage(0, 11, 0, 5, ""),)]
+    assert list(truth.values()) == [(make_passage(0, 11, 0, 4, ""),), (), (make_passage(0, 11, 0, 5, ""),)]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.evaluation.plagdet import compute_plagdet
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.pan.truth import find_truth, read_spans, read_truth
-from pan_scdg.records import Passage, Span
+from pan_scdg.pan.truth import find_truth, read_features, read_truth
+from tests.passages import make_feature, make_passage
 
 Write = Callable[..., Path]
 TEXTS = {"susp/s1.txt": "s", "src/r1.txt": "r", "src/r2.txt": "r", "pairs": "s1.txt r1.txt\ns1.txt r2.txt\n"}
@@ -32,7 +32,7 @@ ONE = """<?xml version="1.0" encoding="utf-8"?>
 def test_passages_of_each_pair(write: Write) -> None:
     directory = write({"truth/s1-r1.xml": ONE, "truth/s1-r2.xml": EMPTY, **TEXTS})
     assert read_truth(directory / "truth", read_pairs(directory, Notices()).pairs) == {
-        ("s1", "r1"): (Passage(0, 7, 3, 9, "hard"), Passage(7, 1, 0, 2, "")),
+        ("s1", "r1"): (make_passage(0, 7, 3, 9, "hard"), make_passage(7, 1, 0, 2, "")),
         ("s1", "r2"): (),
     }
 
@@ -125,7 +125,7 @@ FEATURE = (
     '<feature name="{name}" this_offset="5" this_length="10" source_reference="{source}"'
     ' source_offset="3" source_length="20"/>'
 )
-FOUND = Span("s1", 5, 10, "r1", 3, 20)
+FOUND = make_feature("s1", 5, 10, "r1", 3, 20)
 
 
 def write_xml(folder, *features, name="s1-r1.xml", reference='reference="s1.txt"'):
@@ -144,53 +144,55 @@ def plagiarism(source="r1.txt", name="plagiarism"):
 @pytest.mark.parametrize("source", ["r1", "r1.txt"])
 def test_pairing_goes_by_reference(tmp_path, name, reference, source):
     write_xml(tmp_path, plagiarism(source), name=name, reference=f'reference="{reference}"')
-    assert read_spans(tmp_path, "plagiarism") == [FOUND]
+    assert read_features(tmp_path, "plagiarism") == [FOUND]
 
 
 def test_every_txt_is_deleted_wherever_it_stands(tmp_path):
     write_xml(tmp_path, plagiarism("a.txt.b.txt"), reference='reference="x.txt.old.txt"')
-    assert [s[0::3][:2] for s in read_spans(tmp_path, "plagiarism")] == [("x.old", "a.b")]
+    assert [(s.suspicious, s.source) for s in read_features(tmp_path, "plagiarism")] == [("x.old", "a.b")]
 
 
 @pytest.mark.parametrize("name", ["a/b/deep.xml", "s1.txt", "upper.XML", ".hidden.xml", ".hidden/x.xml"])
 def test_files_that_are_not_read(tmp_path, name):
     write_xml(tmp_path, plagiarism(), name=name)
-    assert read_spans(tmp_path, "plagiarism") == []
+    assert read_features(tmp_path, "plagiarism") == []
 
 
 def test_tags_match_by_suffix(tmp_path):
     write_xml(tmp_path, plagiarism(name="detected-plagiarism"), plagiarism("r2.txt"), plagiarism("r3", name="altered"))
-    assert [s.source for s in read_spans(tmp_path, "plagiarism")] == ["r1", "r2"]
-    assert [s.source for s in read_spans(tmp_path, "detected-plagiarism")] == ["r1"]
+    assert [s.source for s in read_features(tmp_path, "plagiarism")] == ["r1", "r2"]
+    assert [s.source for s in read_features(tmp_path, "detected-plagiarism")] == ["r1"]
 
 
 def test_root_without_reference_and_feature_without_offset_are_left_out(tmp_path):
     write_xml(tmp_path, plagiarism(), name="a.xml", reference="")
     write_xml(tmp_path, '<feature name="plagiarism" this_offset="1"/>', '<feature this_offset="1" this_length="2"/>')
-    assert read_spans(tmp_path, "plagiarism") == []
+    assert read_features(tmp_path, "plagiarism") == []
 
 
 def test_missing_source_attributes_leave_the_source_out(tmp_path):
     write_xml(
         tmp_path, '<feature name="plagiarism" this_offset="1" this_length="2" source_reference="r" source_offset="1"/>'
     )
-    assert read_spans(tmp_path, "plagiarism") == [Span("s1", 1, 2, None, 0, 0)]
+    assert read_features(tmp_path, "plagiarism") == [make_feature("s1", 1, 2, None, 0, 0)]
 
 
 def test_detection_over_an_altered_span_is_a_false_positive(tmp_path):
     write_xml(tmp_path / "truth", plagiarism(name="altered"), plagiarism("r2.txt"))
     write_xml(tmp_path / "found", plagiarism(name="detected-plagiarism"), plagiarism("r2", name="detected-plagiarism"))
-    result = compute_plagdet(read_spans(tmp_path / "truth", "plagiarism"), read_spans(tmp_path / "found", "plagiarism"))
+    result = compute_plagdet(
+        read_features(tmp_path / "truth", "plagiarism"), read_features(tmp_path / "found", "plagiarism")
+    )
     assert (result.macro_recall, result.macro_precision) == (1.0, 0.5)
 
 
 def test_bad_numbers_of_other_features_do_not_matter(tmp_path):
     write_xml(tmp_path, '<feature name="about" this_offset="x" this_length="y"/>', plagiarism())
-    assert read_spans(tmp_path, "plagiarism") == [FOUND]
+    assert read_features(tmp_path, "plagiarism") == [FOUND]
 
 
 @pytest.mark.skipif(not (SHARED / "data/pan25-sample/truth").is_dir(), reason="the PAN 2025 sample is not here")
 def test_sample_truth_against_itself():
-    spans = read_spans(SHARED / "data/pan25-sample/truth", "plagiarism")
+    spans = read_features(SHARED / "data/pan25-sample/truth", "plagiarism")
     assert len(spans) == 182
     assert set(compute_plagdet(spans, spans)) == {1.0}

@@ -24,6 +24,7 @@ from lxml import etree
 from pan_scdg import Scorer
 from pan_scdg.cli import cli, run_command
 from pan_scdg.profile import find_profile
+from pan_scdg.records import Passage
 
 HERE = Path(__file__).parent
 EXAMPLES, SHARED = HERE.parents[1] / "examples", HERE.parents[2] / "shared" / "data"
@@ -205,8 +206,14 @@ def score_pair(profile: str) -> dict[str, Any]:
         "decision": result.decision,
         "tokens": len(result.tokens),
         "gains": [round(gain, 6) for gain in result.gains.tolist()[::10]],
-        "passages": result.passages and [list(evidence.passage[:4]) for evidence in result.passages],
+        "passages": result.passages
+        and [[at for span in p.passage[:2] for at in (span.begin, span.length)] for p in result.passages],
     }
+
+
+def list_offsets(passage: Passage) -> list[int]:
+    """Return offset and length in both texts."""
+    return [number for span in (passage.target, passage.source) for number in (span.begin, span.length)]
 
 
 def rank_documents() -> Rows:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pan_scdg.align.passages import Evidence
-from pan_scdg.records import Passage
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from tests.passages import make_passage
 from tests.report.samples import (
     GIVEN,
     HOSTILE,
@@ -57,8 +57,8 @@ def test_a_clicked_passage_is_the_recorded_one_on_both_sides(
             wait_until(page, IN_SIGHT, [1, i])
             chosen = page.locator(".pane mark.chosen").evaluate_all("marks => marks.map((m) => m.dataset.numbers)")
             assert set(chosen) == {str(i)}
-            assert page.evaluate(MARKED, [0, i]) == texts[0][p.begin : p.end]
-            assert page.evaluate(MARKED, [1, i]) == texts[1][p.begin2 : p.end2]
+            assert page.evaluate(MARKED, [0, i]) == texts[0][slice(*p.target)]
+            assert page.evaluate(MARKED, [1, i]) == texts[1][slice(*p.source)]
             assert f"passage {i} of {len(pair.passages)}" in page.locator(".place").inner_text()
     assert sum(len(pair.passages) for pair in example_report.pairs) >= 3
 
@@ -72,8 +72,8 @@ def test_hostile_names_and_texts_are_shown_as_text(page: "Page", hostile_file: P
     assert read_pane(page, 0) == LEFT
     assert read_pane(page, 1) == RIGHT.replace("\0", "\ufffd")
     for i, p in enumerate(PASSAGES, 1):
-        assert page.evaluate(MARKED, [0, i]) == LEFT[p.begin : p.end]
-        assert page.evaluate(MARKED, [1, i]) == RIGHT[p.begin2 : p.end2].replace("\0", "\ufffd")
+        assert page.evaluate(MARKED, [0, i]) == LEFT[slice(*p.target)]
+        assert page.evaluate(MARKED, [1, i]) == RIGHT[slice(*p.source)].replace("\0", "\ufffd")
     assert page.locator("img, b").count() == 0
 
 
@@ -200,7 +200,7 @@ def test_pairs_are_searched_filtered_and_sorted(page: "Page", example_file: Path
 def test_a_text_is_a_row_with_its_sources_and_a_share_that_follows_marks(page: "Page", tmp_path: Path) -> None:
     texts = {name: ReportText(name, "0123456789" * 10) for name in ("a.txt", "b.txt", "c.txt")}
     spans = ((0, 40), (30, 60)), ((50, 70),)
-    passages = [tuple(Evidence(Passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in pair) for pair in spans]
+    passages = [tuple(Evidence(make_passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in pair) for pair in spans]
     pairs = (
         ReportPair("b.txt", "a.txt", 0.9, "likely", passages[0]),
         ReportPair("b.txt", "c.txt", 0.6, "likely", passages[1]),
@@ -255,7 +255,7 @@ def test_marks_are_kept_in_a_saved_copy(page: "Page", hostile_file: Path, tmp_pa
     assert list_rows(page) == ["1"]
     open_page(page, copy, "#pair-1")
     for i, p in enumerate(PASSAGES, 1):
-        assert page.evaluate(MARKED, [0, i]) == LEFT[p.begin : p.end]
+        assert page.evaluate(MARKED, [0, i]) == LEFT[slice(*p.target)]
     assert read_pane(page, 0) == LEFT
     # but for the mark, a copy is the page itself: a copy of a copy is the same
     with page.expect_download() as download:
@@ -364,7 +364,7 @@ def test_a_hundred_thousand_tokens_a_side_can_be_read(page: "Page", tmp_path: Pa
     text = "\n\n".join(paragraphs)
     spans, starts = split_tokens(text), range(0, len(text), len(text) // 25)
     gains = TokenGains(spans, tuple((i * 37 % 80) / 10 - 2 for i in range(len(spans))))
-    passages = tuple(Evidence(Passage(start, 500, start, 500), 1.0, 1.0) for start in starts[:-1])
+    passages = tuple(Evidence(make_passage(start, 500, start, 500), 1.0, 1.0) for start in starts[:-1])
     names = {"a": ReportText("a", text)}, {"b": ReportText("b", text)}
     report = Report("Long", *names, (ReportPair("a", "b", 1.0, "likely", passages, gains=gains),), 0.5)
     open_page(page, save_report(report, tmp_path / "long.html"), "#pair-1")
@@ -404,7 +404,7 @@ def test_print_has_the_passages_in_aligned_rows(page: "Page", example_file: Path
 
 def test_each_text_that_the_overview_shows_has_a_sheet_on_paper(page: "Page", tmp_path: Path) -> None:
     report = make_small_report()
-    second = replace(report.pairs[0], suspicious="carl.txt", passages=(Evidence(Passage(0, 20, 0, 20), 0.9, 0.9),))
+    second = replace(report.pairs[0], suspicious="carl.txt", passages=(Evidence(make_passage(0, 20, 0, 20), 0.9, 0.9),))
     pairs = (report.pairs[0], replace(second, gains=None))
     open_page(page, save_report(replace(report, pairs=pairs), tmp_path / "report.html"))
     page.emulate_media(media="print")

@@ -132,8 +132,8 @@ def test_hostile_texts_and_names_are_shown_as_text(page: "Page", tmp_path: Path)
     shown = RIGHT.replace("\0", "\ufffd")
     assert read_pane(page, 0) == LEFT
     assert read_pane(page, 1) == shown
-    assert page.evaluate(CHOSEN, 0) == LEFT[first.begin : first.end]
-    assert page.evaluate(CHOSEN, 1) == shown[first.begin2 : first.end2]
+    assert page.evaluate(CHOSEN, 0) == LEFT[slice(*first.target)]
+    assert page.evaluate(CHOSEN, 1) == shown[slice(*first.source)]
     assert page.locator(".pair.open h2").evaluate("e => e.textContent") == query
     page.keyboard.press("n")
     assert read_pane(page, 1) == "Ein Text."

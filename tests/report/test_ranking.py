@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from pan_scdg.align.passages import Evidence
-from pan_scdg.records import Passage
 from pan_scdg.report.html import render_report
 from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, make_report_pair
+from tests.passages import make_passage
 from tests.report.samples import Page
 
 
@@ -17,15 +17,15 @@ def make_report(pairs: tuple[ReportPair, ...], *, among: bool = False) -> Report
     return Report("Texts", texts, texts, pairs, 0.5, among=among)
 
 
-def make_passage(begin: int, end: int, begin2: int = 0, *, counts: bool = True) -> Evidence:
-    return Evidence(Passage(begin, end - begin, begin2, end - begin), 1.0, 1.0, counts=counts)
+def make_evidence(begin: int, end: int, begin2: int = 0, *, counts: bool = True) -> Evidence:
+    return Evidence(make_passage(begin, end - begin, begin2, end - begin), 1.0, 1.0, counts=counts)
 
 
 PAIRS = (
     ReportPair(
-        "b", "c", 1.5, "likely", (make_passage(0, 40), make_passage(30, 60), make_passage(90, 99, counts=False))
+        "b", "c", 1.5, "likely", (make_evidence(0, 40), make_evidence(30, 60), make_evidence(90, 99, counts=False))
     ),
-    ReportPair("b", "d", 0.7, "likely", (make_passage(50, 70, 10), make_passage(80, 100, 20))),
+    ReportPair("b", "d", 0.7, "likely", (make_evidence(50, 70, 10), make_evidence(80, 100, 20))),
     ReportPair("a", "c", 0.45, "unclear"),
     ReportPair("a", "d", 0.4, "no sign"),
     ReportPair("b", "a", 0.1, "no sign"),
