@@ -337,8 +337,8 @@ def test_the_leaderboard_page_works_in_order(tmp_path: Path, monkeypatch: pytest
         line = leave_container(line.replace(" --device cuda", ""), tmp_path)
         for name in ("pan25-qwen3-8b", "pan26-qwen3-8b"):
             line = line.replace(f"--profile {name}", f"--profile {name}.toml")
-        assert run_line(f"{line} --device cpu" if " run " in line or " preflight " in line else line, tmp_path) == 0, (
-            line
-        )
+        line += " --device cpu" * any(f" {name} " in line for name in ("run", "preflight", "index"))
+        # random weights know no English, and preflight says so
+        assert run_line(line, tmp_path) == (2 if " preflight " in line else 0), line
     assert "threshold = " in (tmp_path / "out" / "pan25-calibrated.toml").read_text(encoding="utf-8")
     assert (tmp_path / "out" / "pan26" / "run.txt.gz").is_file()

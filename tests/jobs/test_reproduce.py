@@ -47,7 +47,7 @@ def shift_scores(folder: Path, difference: float = 1e-6) -> None:
 
 def move_passage(folder: Path) -> None:
     path = next(path for path in sorted(folder.glob("*.xml")) if "this_offset" in path.read_text())
-    path.write_text(path.read_text().replace('this_offset="', 'this_offset="1'))
+    path.write_text(path.read_text().replace('this_offset="', 'this_offset="12'))
 
 
 def swap_best(folder: Path) -> None:
@@ -61,6 +61,21 @@ def keep_run(folder: Path) -> None:
     for path in folder.iterdir():
         if path.name != "run.txt.gz":
             path.unlink()
+
+
+def keep_detections(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.suffix != ".xml":
+            path.unlink()
+
+
+def move_detection(folder: Path) -> None:
+    keep_detections(folder)
+    move_passage(folder)
+
+
+def record_model(folder: Path) -> None:
+    edit_job(folder, model_names={"language_model": "Qwen3-8B-Base"}, model_revisions={"language_model": "4ab1"})
 
 
 def edit_job(folder: Path, **changes: Any) -> None:
@@ -124,6 +139,10 @@ def test_an_own_result_is_reproduced_in_whole_and_in_part(
         (lambda folder: None, ("--profile", "other"), 5, "profile: differs: decide.threshold 0.5 recorded, 9.0 here"),
         (lambda folder: None, ("--model", "other"), 6, "the model language_model is another one"),
         (lambda folder: None, ("--model", "missing"), 6, "does not exist"),
+        (record_model, ("--model", "missing"), 6, "Recorded: `pan-scdg models fetch Qwen3-8B-Base --revision 4ab1`."),
+        (lambda folder: None, ("--input", "copy"), 0, "input: same"),
+        (keep_detections, ("--profile", SMALL), 0, "no job.json"),
+        (move_detection, ("--profile", SMALL), 5, "detection XML with other features: 1"),
         (lambda folder: (folder / "job.json").unlink(), ("--profile", SMALL), 0, "no job.json"),
     ],
 )  # fmt: skip
@@ -140,9 +159,10 @@ def test_a_change_gives_its_verdict(
     line: str,
 ) -> None:
     change(result)
-    if options == ("--input", "other"):
-        source = Path(shutil.copytree(source, tmp_path / "other"))
-        (source / "susp" / "s1.txt").write_text("Another text.")
+    if options[:1] == ("--input",):
+        source = Path(shutil.copytree(source, tmp_path / "copy"))
+        if options[1] == "other":
+            (source / "susp" / "s1.txt").write_text("Another text.")
         options = ()
     elif options == ("--profile", "other"):
         options = ("--profile", profile_with({"decide.threshold": 9.0}))
