@@ -402,9 +402,9 @@ def test_tokens_and_their_gains_are_those_of_the_file(cli: Cli, tmp_path: Path) 
 
 
 def test_queries_and_sources_in_another_unicode_form_are_ranked_alike(
-    run: Cli, write_retrieval: Callable[..., Path], records: Records, tmp_path: Path
+    run: Cli, write_retrieval: Callable[..., Path], records: Records, profile_with: Callable[..., Path], tmp_path: Path
 ) -> None:
-    results = {}
+    results, profile = {}, profile_with({"raw_text": False})
     texts = {"d1": COPIED, "d2": OWN, "d3": MORE}
     for form in ("NFC", "NFD"):
         corpus = {name: unicodedata.normalize(form, text) for name, text in texts.items()}
@@ -413,7 +413,7 @@ def test_queries_and_sources_in_another_unicode_form_are_ranked_alike(
             [{"doc_id": name, "text": text} for name, text in corpus.items()],
             [{"qid": name, "query": text} for name, text in queries.items()],
         )
-        done = run(source, tmp_path / form, "--keep-gains", "--report")
+        done = run(source, tmp_path / form, "--keep-gains", "--report", profile=profile)
         assert done.code == 0, done.err
         with gzip.open(tmp_path / form / "run.txt.gz", "rt") as file:
             ranking = file.read()
