@@ -90,7 +90,7 @@ MISTRAL |= {"num_key_value_heads": 8, "vocab_size": 32000}
 """The shape of Linq-Embed-Mistral."""
 TINY_MISTRAL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 TINY_MISTRAL |= {"num_key_value_heads": 2, "vocab_size": 300}
-Row = dict[str, str]
+PackedCall = dict[str, str]
 Floats = npt.NDArray[np.float32]
 
 
@@ -118,7 +118,7 @@ def compute_limit(dtype: str, tokens: int, layers: int = 0) -> float:
     return attention * (2 * math.sqrt(layers) if layers else 1)
 
 
-def judge(error: float, limit: float) -> Row:
+def judge(error: float, limit: float) -> PackedCall:
     """Return the cells of an error; one that is no number is beyond its limit."""
     outcome = "ok" if error <= limit else f"{FAILED}: beyond the limit"
     return {"error": f"{error:.2g}", "limit": f"{limit:.2g}", OUTCOME: outcome}
@@ -130,7 +130,7 @@ def describe_failure(error: Exception) -> str:
     return f"{FAILED}: {type(error).__name__}: {first}"[:300]
 
 
-def attempt(cells: Row, measure: Callable[[], Row], obstacle: str | None = None) -> Row:
+def attempt(cells: PackedCall, measure: Callable[[], PackedCall], obstacle: str | None = None) -> PackedCall:
     """Return ``cells`` with what ``measure`` adds, or with the reason why it did not."""
     if obstacle:
         return {**cells, OUTCOME: f"not tried: {obstacle}"}
@@ -209,7 +209,7 @@ LAYOUTS = {
 """For the tiny shape, and for others."""
 
 
-def measure_attention(bench: Bench) -> Iterator[Row]:
+def measure_attention(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row for each attention of a packed row and of long sequences, beside a softmax in float32."""
     for layout in LAYOUTS[bench.is_tiny]:
         alone = [] if layout.prefixes else [(PLAIN, "bfloat16")]
@@ -223,7 +223,7 @@ def measure_attention(bench: Bench) -> Iterator[Row]:
             release(bench.device)
 
 
-def _measure_attention(bench: Bench, layout: Layout, attention: str, dtype: str) -> Row:
+def _measure_attention(bench: Bench, layout: Layout, attention: str, dtype: str) -> PackedCall:
     import torch
 
     torch.manual_seed(0)
@@ -306,7 +306,7 @@ HEADS = {"chunked": chunk_head, "liger_kernel": use_liger, "cut_cross_entropy": 
 """By the module that each needs; the first one needs torch alone."""
 
 
-def measure_head(bench: Bench) -> Iterator[Row]:
+def measure_head(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row for each way to compute the output layer; errors are nats from float32 logits of the same numbers."""
     for dtype in ("float32", "bfloat16"):
         for name in HEADS:
@@ -318,7 +318,7 @@ def measure_head(bench: Bench) -> Iterator[Row]:
             release(bench.device)
 
 
-def _measure_head(bench: Bench, dtype: str, name: str) -> Row:
+def _measure_head(bench: Bench, dtype: str, name: str) -> PackedCall:
     import torch
 
     torch.manual_seed(0)
@@ -383,7 +383,7 @@ def score(engine: Engine, items: Sequence[ScoringInput]) -> tuple[Floats, float]
     return np.concatenate(engine.compute_log_probs(items)), time.perf_counter() - began
 
 
-def compare(values: Floats, truth: Floats, limit: float) -> Row:
+def compare(values: Floats, truth: Floats, limit: float) -> PackedCall:
     """Return the differences of log-probabilities, judged by their root mean square in units of the spread."""
     apart = np.abs(values.astype(np.float64) - truth)
     cells = {"mean nats": f"{apart.mean():.2g}", "largest nats": f"{apart.max():.2g}"}
@@ -413,14 +413,14 @@ def draw_inputs(
     return [*alone, *(ScoringInput(drawn[s], drawn[sources + t]) for s, t in after)]
 
 
-def measure_packed(bench: Bench) -> Iterator[Row]:
+def measure_packed(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row for each engine and type, compared with the reference engine in float32 from the same weights."""
     lm = make_model(bench)
     items = draw_inputs(lm, 2, 3, 3, (40, 12)) if bench.is_tiny else draw_inputs(lm, 6, 4, 4, (3000, 700))
     low = [(REFERENCE, "bfloat16"), *(variant for variant in VARIANTS if variant[1] == "bfloat16")]
     runs: dict[tuple[str, str], tuple[Floats, float]] = {}
 
-    def run(attention: str, dtype: str) -> Row:
+    def run(attention: str, dtype: str) -> PackedCall:
         runs[attention, dtype] = score(make_engine(attention, lm), items)
         return {"s": f"{runs[attention, dtype][1]:.3g}", OUTCOME: "ok"}
 
@@ -438,7 +438,7 @@ def measure_packed(bench: Bench) -> Iterator[Row]:
         yield {**row, **(compare(runs[key][0], truth[0], limit) if key in runs and truth else {})}
 
 
-def measure_long(bench: Bench) -> Iterator[Row]:
+def measure_long(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row for each long packed row and attention, compared with the reference engine in the same type."""
     lm, rng = make_model(bench), np.random.default_rng(0)
     layers = lm.model.config.get_text_config().num_hidden_layers
@@ -462,7 +462,7 @@ def _measure_long(
     items: list[ScoringInput],
     truth: list[Floats],
     limit: float,
-) -> Row:
+) -> PackedCall:
     engine = make_engine(attention, lm, budget)
     values, first = score(engine, items)
     if attention == REFERENCE:
@@ -473,7 +473,7 @@ def _measure_long(
     return {**cells, **(compare(values, truth[0], limit) if truth else {OUTCOME: f"{FAILED}: nothing to compare with"})}
 
 
-def measure_encode(bench: Bench) -> Iterator[Row]:
+def measure_encode(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row of an encoder of Mistral's shape for equally long texts, and for a padded batch, which has a mask."""
     import torch
     import transformers
@@ -493,7 +493,7 @@ def measure_encode(bench: Bench) -> Iterator[Row]:
         release(bench.device)
 
 
-def _measure_encode(device: str, model: Any, lengths: npt.NDArray[np.int64]) -> Row:
+def _measure_encode(device: str, model: Any, lengths: npt.NDArray[np.int64]) -> PackedCall:
     import torch
 
     ids = torch.randint(model.config.vocab_size, (len(lengths), int(lengths.max())), device=device)
@@ -516,12 +516,12 @@ def _measure_encode(device: str, model: Any, lengths: npt.NDArray[np.int64]) -> 
     return {**cells, "GiB beside": f"{taken:.3g}", **judge(error, limit)}
 
 
-def measure_load(bench: Bench) -> Iterator[Row]:
+def measure_load(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row of writing a checkpoint in shards, and of loading it as a run does."""
     yield attempt({"shape": bench.shape}, partial(_measure_load, bench))
 
 
-def _measure_load(bench: Bench) -> Row:
+def _measure_load(bench: Bench) -> PackedCall:
     lm = make_model(bench)
     expected = float(lm.model.get_output_embeddings().weight.float().sum())
     with tempfile.TemporaryDirectory() as folder:
@@ -542,7 +542,7 @@ def _measure_load(bench: Bench) -> Row:
     return {**cells, "fingerprint, s": f"{hashed:.3g}", "load, s": f"{seconds:.3g}", OUTCOME: outcome}
 
 
-def measure_overlap(bench: Bench) -> Iterator[Row]:
+def measure_overlap(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row for each number of lists that a source is in: speed beside the reference engine, and MFU."""
     lm = make_model(bench)
     tokens = (40, 12) if bench.is_tiny else (300, 100) if bench.device == "cpu" else (3000, 1000)
@@ -554,7 +554,7 @@ def measure_overlap(bench: Bench) -> Iterator[Row]:
         release(bench.device)
 
 
-def _measure_overlap(bench: Bench, lm: LanguageModel, attention: str, items: list[ScoringInput]) -> Row:
+def _measure_overlap(bench: Bench, lm: LanguageModel, attention: str, items: list[ScoringInput]) -> PackedCall:
     engine, other = make_engine(attention, lm), make_engine(REFERENCE, lm)
     (values, seconds), (truth, reference) = score(engine, items), score(other, items)
     lengths = [item.length for item in items]
@@ -576,14 +576,14 @@ def count_operations(lm: LanguageModel, tokens: int, items: Sequence[ScoringInpu
     return float(2 * matrices * tokens + 2 * head.weight.numel() * sum(len(item.target_ids) for item in items))
 
 
-def measure_dense(bench: Bench) -> Iterator[Row]:
+def measure_dense(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row of the dense search for 10,000 query vectors, the first of them compared with the CPU's."""
     width, count, units = (32, 3000, 20) if bench.is_tiny else (bench.sizes["hidden_size"], 600_000, 10_000)
     cells = {"width": f"{width:,}", "vectors": f"{count:,}", "query vectors": f"{units:,}"}
     yield attempt(cells, partial(_measure_dense, bench.device, width, count, units))
 
 
-def _measure_dense(device: str, width: int, count: int, units: int) -> Row:
+def _measure_dense(device: str, width: int, count: int, units: int) -> PackedCall:
     from benchmarks import dense
 
     queries = dense.draw_queries(units, width)
@@ -599,7 +599,7 @@ def _measure_dense(device: str, width: int, count: int, units: int) -> Row:
     return {"s": f"{seconds:.3g}", OUTCOME: f"{FAILED}: {different} differ" if different else "ok: identical"}
 
 
-def measure_preflight(bench: Bench) -> Iterator[Row]:
+def measure_preflight(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row for each check of the command that tries a machine, with the bundled models."""
     with tempfile.TemporaryDirectory() as folder:
         done = run_command(["preflight", "--output", "log", "--profile", "offline"], folder, bench.device)
@@ -611,7 +611,7 @@ def measure_preflight(bench: Bench) -> Iterator[Row]:
     yield {"check": "all", "result": lines[-1], OUTCOME: FAILED if done.returncode else "ok"}
 
 
-def measure_runs(bench: Bench) -> Iterator[Row]:
+def measure_runs(bench: Bench) -> Iterator[PackedCall]:
     """Yield a row for each whole command, from files to a result."""
     pairs, queries = (str(ROOT / "examples" / name) for name in ("pan25-pairs/test", "pan26-retrieval"))
     commands = {
@@ -624,7 +624,7 @@ def measure_runs(bench: Bench) -> Iterator[Row]:
             yield attempt({"command": name}, partial(_run, words, folder, bench.device))
 
 
-def _run(words: list[str], folder: str, device: str) -> Row:
+def _run(words: list[str], folder: str, device: str) -> PackedCall:
     began = time.perf_counter()
     done = run_command(words, folder, device)
     if done.returncode:
@@ -638,7 +638,7 @@ def run_command(words: list[str], folder: str, device: str) -> "subprocess.Compl
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
 
 
-PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {
+PARTS: dict[str, Callable[[Bench], Iterator[PackedCall]]] = {
     "preflight": measure_preflight,
     "attention": measure_attention,
     "packed": measure_packed,
@@ -654,9 +654,9 @@ PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {
 LARGEST_SHAPE_ONLY = ("preflight", "long", "encode", "load", "overlap", "dense", "runs")
 
 
-def measure_part(name: str, shapes: Sequence[str], device: str, model: str | None) -> list[Row]:
+def measure_part(name: str, shapes: Sequence[str], device: str, model: str | None) -> list[PackedCall]:
     """Return the rows of a part for all shapes; where a shape fails as a whole, a row says so."""
-    rows: list[Row] = []
+    rows: list[PackedCall] = []
     for shape in shapes[-1:] if name in LARGEST_SHAPE_ONLY else shapes:
         try:
             rows += PARTS[name](Bench(shape, device, model))

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import corpus
 from benchmarks.pairs import run_command, write_folder
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.records import Passage, Span, TokenGains
 from pan_scdg.report.html import render_report
 from pan_scdg.report.records import Report, ReportPair, ReportText
@@ -54,7 +54,7 @@ def make_large_report(tokens: int) -> Report:
     gains = TokenGains(spans, tuple((i * 37 % 100) / 12 - 2 for i in range(len(spans))))
     places = range(0, len(text) - 2000, len(text) // 50)
     spans_of_passages = [Span(place, place + 2000) for place in places]
-    passages = tuple(Evidence(Passage(span, span), 0.9, 0.5, 1.0) for span in spans_of_passages)
+    passages = tuple(MeasuredPassage(Passage(span, span), 0.9, 0.5, 1.0) for span in spans_of_passages)
     texts = ({"long.txt": ReportText("long.txt", text)}, {"source.txt": ReportText("source.txt", text)})
     return Report("Long", *texts, (ReportPair("long.txt", "source.txt", 0.9, "likely", passages, (), gains),), 0.4)
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pan_scdg.align.passages import Evidence
+    from pan_scdg.align.passages import MeasuredPassage
     from pan_scdg.bundled import find_example
     from pan_scdg.errors import UserError
     from pan_scdg.profile import Profile, load_profile
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _MODULES = {
-    "Evidence": "pan_scdg.align.passages",
+    "MeasuredPassage": "pan_scdg.align.passages",
     "PairResult": "pan_scdg.scorer",
     "Profile": "pan_scdg.profile",
     "Ranked": "pan_scdg.retrieval.ranking",
@@ -34,7 +34,7 @@ _MODULES = {
     "load_profile": "pan_scdg.profile",
 }
 __all__ = [
-    "Evidence",
+    "MeasuredPassage",
     "PairResult",
     "Profile",
     "Ranked",

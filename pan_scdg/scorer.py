@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check import check_in_memory
@@ -65,7 +65,7 @@ class PairResult:
     """Signed gain of every token, ``[n]`` nats; of length 0 if the profile has no table ``[gains]``."""
     tokens: tuple[Token, ...] = field(repr=False)
     """Empty if the profile has no table ``[gains]``."""
-    passages: tuple[Evidence, ...] | None
+    passages: tuple[MeasuredPassage, ...] | None
     """The corresponding spans of target and source of a positive pair, with gains; None without ``[passages]``."""
     warnings: tuple[str, ...]
     record: Mapping[str, Any] = field(repr=False)
@@ -415,4 +415,4 @@ def _read_pairs(items: Iterable[Any], what: str, form: str) -> Iterator[tuple[An
         yield pair
 
 
-__all__ = ["Evidence", "PairResult", "Ranked", "Scorer", "Token"]
+__all__ = ["MeasuredPassage", "PairResult", "Ranked", "Scorer", "Token"]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.passages import Alignment, Evidence
+from pan_scdg.align.passages import Alignment, MeasuredPassage
 from pan_scdg.align.units import Integers, prepare_text
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.models.find import FoundModel
@@ -33,7 +33,7 @@ class Locator(Protocol):
 
     def locate(
         self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
-    ) -> list[Evidence]:
+    ) -> list[MeasuredPassage]:
         """Return the passages of a pair, in the order of the target; no two overlap in it.
 
         Args:
@@ -69,7 +69,7 @@ class PassageLocator:
         split = prepare_text if self.encoder is None else self.encoder.split
         return Alignment(split(target), split(source))
 
-    def find_evidence(self, target: str, source: str, alignment: Alignment) -> list[Evidence]:
+    def find_evidence(self, target: str, source: str, alignment: Alignment) -> list[MeasuredPassage]:
         """Return all passages of two texts with the parts of the target that contain them."""
         if self.encoder is None:
             return alignment.find_evidence()
@@ -77,7 +77,7 @@ class PassageLocator:
 
     def locate(
         self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
-    ) -> list[Evidence]:
+    ) -> list[MeasuredPassage]:
         """Return the passages of a positive pair; see `Locator`."""
         if not positive:
             return []

@@ -71,7 +71,7 @@ COSINE_DECIMALS = 6
 """Precision of the cosines of counterparts; the last digits of a sum depend on the processor."""
 
 
-class Evidence(NamedTuple):
+class MeasuredPassage(NamedTuple):
     """A passage, and the similarity of its two sides."""
 
     passage: Passage
@@ -100,7 +100,7 @@ class Evidence(NamedTuple):
 
     def __repr__(self) -> str:
         """Return the fields by the names that they have in ``passages.jsonl``."""
-        return f"Evidence({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
+        return f"MeasuredPassage({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
 
     def to_json(self) -> dict[str, int | float | str | None]:
         """Return the fields of a line of ``passages.jsonl``."""
@@ -142,7 +142,7 @@ class Alignment:
                 return summaries
         return passages
 
-    def find_evidence(self, paragraphs: Sequence[Passage] = ()) -> list[Evidence]:
+    def find_evidence(self, paragraphs: Sequence[Passage] = ()) -> list[MeasuredPassage]:
         """Return all passages with their evidence, in the order of the target; no two overlap in it.
 
         Args:
@@ -151,7 +151,7 @@ class Alignment:
         others = [p for p in self.passages if not any(p.target.overlaps(one.target) for one in paragraphs)]
         return [self.measure(passage) for passage in sorted([*paragraphs, *others])]
 
-    def measure(self, passage: Passage) -> Evidence:
+    def measure(self, passage: Passage) -> MeasuredPassage:
         """Return a passage with its evidence."""
         target, source = _select_words(self.target, passage.target), _select_words(self.source, passage.source)
         covered = sum(
@@ -163,9 +163,9 @@ class Alignment:
             self.target.forms[target.start : target.stop], self.source.forms[source.start : source.stop]
         )
         within, counts = classify_passage(self.target.parts, *passage.target)
-        return Evidence(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
+        return MeasuredPassage(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
 
-    def add_copies(self, evidence: Sequence[Evidence]) -> list[Evidence]:
+    def add_copies(self, evidence: Sequence[MeasuredPassage]) -> list[MeasuredPassage]:
         """Return passages of a pair with its shorter verbatim ones that overlap none."""
         copies = [_make_passage(run) for run, words in self._list_copies() if words >= MIN_COPY_WORDS]
         others = [self.measure(p) for p in copies if not any(p.target.overlaps(one.target) for one in evidence)]
@@ -404,7 +404,7 @@ def _make_passage(run: VerbatimMatch) -> Passage:
 
 def find_counterparts(
     target: str, source: str, spans: Sequence[tuple[int, int]], min_words: int
-) -> list[Evidence | None]:
+) -> list[MeasuredPassage | None]:
     """Return each span of a target with the stretch of the source that it is most like.
 
     The stretch begins with the unit of the source whose TF-ISF vector has the largest cosine with the span, and grows
@@ -424,7 +424,7 @@ def find_counterparts(
     return [_find_counterpart(alignment, *span) for span in spans]
 
 
-def _find_counterpart(alignment: Alignment, begin: int, end: int) -> Evidence | None:
+def _find_counterpart(alignment: Alignment, begin: int, end: int) -> MeasuredPassage | None:
     units = range(*np.searchsorted(alignment.target.spans[:, 0], (begin, end)).tolist())
     cosines = alignment.comparison.compare_units(units).round(COSINE_DECIMALS)
     if cosines.max() <= 0:

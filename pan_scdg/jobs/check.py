@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.cluster import Devices, open_workers
@@ -290,7 +290,7 @@ def _count_texts(span: Span, others: Sequence[tuple[TextFile, Span]]) -> int:
     return len({text for text, (begin, end) in others if min(end, span.end) - max(begin, span.begin) >= least})
 
 
-def _quote(pair: DocumentPair, passage: Evidence, texts: Mapping[TextFile, str]) -> dict[str, Any]:
+def _quote(pair: DocumentPair, passage: MeasuredPassage, texts: Mapping[TextFile, str]) -> dict[str, Any]:
     """Return the whole sentences around a passage in both texts, and its note."""
     return {
         "sentences": list_sentences(texts[pair.suspicious], passage.target),

@@ -7,7 +7,7 @@ from statistics import quantiles
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodSettings, Score, Values
@@ -35,7 +35,7 @@ class DecidedPair(NamedTuple):
     """The fields of the decision in ``decisions.jsonl``."""
     measurements: Score | None = None
     """What the method measured; None for a pair that could not be scored."""
-    passages: Sequence[Evidence] = ()
+    passages: Sequence[MeasuredPassage] = ()
     """Of both texts, measured; also those that do not count."""
     gains: TokenGains | None = None
     """Of the tokens in passages, if they were measured."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pan_scdg.align.passages import Evidence, find_counterparts
+from pan_scdg.align.passages import MeasuredPassage, find_counterparts
 from pan_scdg.align.units import prepare_text
 from pan_scdg.jobs.rerank import FinalRanking
 from pan_scdg.jobs.result import ScoreFile
@@ -87,7 +87,7 @@ def _locate(corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, list[d
             progress.update()
 
 
-def _describe_place(evidence: Evidence | None, document: Document) -> dict[str, int | float | None]:
+def _describe_place(evidence: MeasuredPassage | None, document: Document) -> dict[str, int | float | None]:
     """Return the place in the source and the similarity of both sides."""
     if evidence is None:
         return {"begin2": None, "end2": None, "similarity": 0.0, "verbatim": 0.0}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.jobs.decisions import DecidedPair
 from pan_scdg.jobs.result import SCORES, WorkFolder
 from pan_scdg.pan.detections import format_decision
@@ -33,7 +33,7 @@ def write_decisions(folder: Path, decided: Sequence[DecidedPair]) -> str:
 def write_passages(
     folder: Path,
     decided: Sequence[DecidedPair],
-    describe: Callable[[DecidedPair, Evidence], Mapping[str, Any]] | None = None,
+    describe: Callable[[DecidedPair, MeasuredPassage], Mapping[str, Any]] | None = None,
 ) -> list[str]:
     """Write the passages if there are any, with further fields that ``describe`` returns; return the file's name."""
     if not any(one.passages for one in decided):

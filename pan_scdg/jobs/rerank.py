@@ -32,9 +32,9 @@ from pan_scdg.scdg.aggregation import Aggregate, Floats, list_stored
 from pan_scdg.scdg.decision import rerank, scale_min_max
 from pan_scdg.scdg.gains import combine_passes
 from pan_scdg.scdg.sequences import (
-    AlignmentError,
     ScoringInput,
     TokenIds,
+    TokenMismatchError,
     build_retrieval_conditional,
     build_retrieval_unconditional,
     compute_prefix_budget,
@@ -52,7 +52,7 @@ BAND_RANKS = 50
 """Coarse ranks that are scored before the next ones if time is limited; each band reads the corpus once."""
 MATCH_TEMPERATURE = 0.05
 """Differences of cosines that are small beside it count little."""
-ABSENT = -1.0
+NO_MATCH_COSINE = -1.0
 """Stands for the cosine with a document that has no sentences, or that the encoder cannot read."""
 
 LogProbs = npt.NDArray[np.float32]
@@ -104,7 +104,7 @@ def prepare_targets(
             whole = encode_query(model.tokenizer, query.text)
             ids = cut_query(model.tokenizer, whole, settings.context)
             budget = compute_prefix_budget(model.tokenizer, ids, settings.context)
-        except AlignmentError as e:
+        except TokenMismatchError as e:
             remedy = "use a profile with a larger context" if query.text.strip() else "give the query a text"
             errors.append(UserError(f"query {query.query_id}: {e}", remedy, where))
             continue
@@ -152,7 +152,7 @@ class CandidateScorer:
 def compare_sentences(query: EncodedText, source: npt.NDArray[np.float32]) -> Floats:
     """Return the cosine of each sentence of a query with the source's most similar one, ``[u]``."""
     if not query.vectors.size or not source.size:
-        return np.full(len(query.prepared.units), ABSENT)
+        return np.full(len(query.prepared.units), NO_MATCH_COSINE)
     cosines: Floats = (query.vectors @ source.T).max(axis=1).astype(np.float64).round(COSINE_DECIMALS)
     return cosines
 

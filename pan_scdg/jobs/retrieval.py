@@ -67,7 +67,7 @@ SCORES = "scores.jsonl.gz"
 GAINS = "gains.jsonl.gz"
 INDEX = "index"
 """Folder of the indexes in the work folder of a run without --index."""
-RESERVED = 0.02
+WRITING_SHARE = 0.02
 """Share of the time until a deadline that is left for the last tasks and the results."""
 
 
@@ -239,7 +239,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
 
 def _start_clock(hours: float) -> Callable[[], bool]:
     """Return a function that returns True from the moment on when the results have to be written."""
-    end = time.monotonic() + hours * 3600 * (1 - RESERVED)
+    end = time.monotonic() + hours * 3600 * (1 - WRITING_SHARE)
     return lambda: time.monotonic() >= end
 
 

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pan_scdg.align.locator import Locator, PassageLocator
-from pan_scdg.align.passages import Alignment, Evidence
+from pan_scdg.align.passages import Alignment, MeasuredPassage
 from pan_scdg.align.units import prepare_text
 from pan_scdg.errors import InputError
 from pan_scdg.jobs.cluster import open_same_models
@@ -34,7 +34,7 @@ class PassageTask(NamedTuple):
 class LocatedPassages(NamedTuple):
     """The passages of a pair, in characters of its files."""
 
-    passages: tuple[Evidence, ...] = ()
+    passages: tuple[MeasuredPassage, ...] = ()
     gains: TokenGains | None = None
     """Of the tokens in passages; None unless they were asked for."""
 
@@ -100,7 +100,7 @@ class PairWorker:
             TokenGains(*zip(*sorted(tokens.items()), strict=True)) if tokens else None,
         )
 
-    def _locate(self, task: PassageTask) -> list[Evidence]:
+    def _locate(self, task: PassageTask) -> list[MeasuredPassage]:
         """Return the passages that the method found itself, or those of the locator."""
         pair = task.pair
         if self.profile.passages is None:

@@ -25,7 +25,7 @@ from pan_scdg.lm.logprobs import (
 )
 from pan_scdg.lm.packing import (
     NotPackableError,
-    Row,
+    PackedCall,
     build_not_packable_error,
     check_computed,
     check_config,
@@ -173,7 +173,7 @@ class PackedEngine:
                 break
         return [results[number] for number in range(len(items))]
 
-    def _shrink(self, chain: Sequence[Row], failed: Row, rest: Sequence[ScoringInput]) -> None:
+    def _shrink(self, chain: Sequence[PackedCall], failed: PackedCall, rest: Sequence[ScoringInput]) -> None:
         """Set the budget to half of the call that did not fit, for the rest of the run; one input cannot be halved."""
         if len(failed.members) > 1:
             # A row may be much smaller than the budget: half of that could be more than what just failed.
@@ -182,7 +182,9 @@ class PackedEngine:
             raise explain_too_large(rest[failed.members[0]].length, self._lm.device)
         self.splits.append(self._budget)
 
-    def _run_chain(self, chain: Sequence[Row], items: Sequence[ScoringInput]) -> tuple[dict[int, LogProbs], Row | None]:
+    def _run_chain(
+        self, chain: Sequence[PackedCall], items: Sequence[ScoringInput]
+    ) -> tuple[dict[int, LogProbs], PackedCall | None]:
         """Return the log-probabilities of consecutive rows by member, and the row for which memory was too short."""
         import torch
 
@@ -202,7 +204,7 @@ class PackedEngine:
         return finished, None
 
     def _run_row(
-        self, row: Row, items: Sequence[ScoringInput], kept: "list[tuple[torch.Tensor, torch.Tensor]]"
+        self, row: PackedCall, items: Sequence[ScoringInput], kept: "list[tuple[torch.Tensor, torch.Tensor]]"
     ) -> list[LogProbs]:
         """Call the decoder once; return the log-probabilities of its inputs in the order of ``row.members``."""
         import torch
@@ -228,7 +230,7 @@ class PackedEngine:
         return self._score_row(hidden.last_hidden_state[0], row, items)
 
     def _pack_row(
-        self, row: Row, items: Sequence[ScoringInput]
+        self, row: PackedCall, items: Sequence[ScoringInput]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Packing]:
         """Return ids, positions and attention of a row: prefixes first, then inputs alone, then continuations."""
         shared = [part for part in row.parts if part.prefix]
@@ -257,7 +259,7 @@ class PackedEngine:
     def _make_spans(self, lengths: Iterator[int]) -> Spans:
         return Spans(tuple(lengths), self._lm.device)
 
-    def _score_row(self, hidden: "torch.Tensor", row: Row, items: Sequence[ScoringInput]) -> list[LogProbs]:
+    def _score_row(self, hidden: "torch.Tensor", row: PackedCall, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Return log-probabilities from the hidden states of a row, in the order of ``row.members``."""
         import torch
 
@@ -276,7 +278,7 @@ class PackedEngine:
         return [by_member[member] for member in row.members]
 
 
-def _order_parts(row: Row) -> list[Any]:
+def _order_parts(row: PackedCall) -> list[Any]:
     """Return the parts of a row, those that share nothing first."""
     return sorted(row.parts, key=lambda part: part.prefix > 0)
 

@@ -30,7 +30,7 @@ class Shared(NamedTuple):
     """Number of tokens of the common prefix; 0: no prefix."""
 
 
-class Row(NamedTuple):
+class PackedCall(NamedTuple):
     """One call of the model."""
 
     parts: tuple[Shared, ...]
@@ -45,7 +45,7 @@ class Row(NamedTuple):
         return tuple(member for part in self.parts for member in part.members)
 
 
-def plan_rows(items: Sequence[ScoringInput], budget: int) -> list[list[Row]]:
+def plan_rows(items: Sequence[ScoringInput], budget: int) -> list[list[PackedCall]]:
     """Return rows of at most ``budget`` tokens (a longer input is a row of its own), in the order to be run.
 
     Consecutive rows that use a kept prefix are one list, every other row is a list of its own. Longer parts come first
@@ -70,7 +70,7 @@ def plan_rows(items: Sequence[ScoringInput], budget: int) -> list[list[Row]]:
             free.append(budget)
         rows[at].append(part)
         free[at] -= need
-    return [*chains, *([Row(tuple(row))] for row in rows)]
+    return [*chains, *([PackedCall(tuple(row))] for row in rows)]
 
 
 def group_contexts(items: Sequence[ScoringInput]) -> Iterable[Shared]:
@@ -91,7 +91,7 @@ def count_own_tokens(item: ScoringInput, prefix: int) -> int:
     return item.length - prefix - 1
 
 
-def count_row_tokens(row: Row, items: Sequence[ScoringInput]) -> int:
+def count_row_tokens(row: PackedCall, items: Sequence[ScoringInput]) -> int:
     """Return the number of tokens that the model computes in the call of a row."""
     own = sum(count_own_tokens(items[member], part.prefix) for part in row.parts for member in part.members)
     return own if row.kept else own + sum(part.prefix for part in row.parts)
@@ -101,7 +101,7 @@ def _count_tokens(part: Shared, items: Sequence[ScoringInput]) -> int:
     return part.prefix + sum(count_own_tokens(items[member], part.prefix) for member in part.members)
 
 
-def _split_part(part: Shared, items: Sequence[ScoringInput], budget: int) -> list[Row]:
+def _split_part(part: Shared, items: Sequence[ScoringInput], budget: int) -> list[PackedCall]:
     """Return rows for a part that exceeds the budget: the first has the prefix, all have as many members as fit."""
     groups: list[list[int]] = []
     free = 0
@@ -114,7 +114,7 @@ def _split_part(part: Shared, items: Sequence[ScoringInput], budget: int) -> lis
         free -= need
     last = len(groups) - 1
     return [
-        Row((Shared(tuple(group), part.prefix),), kept=number > 0, keep=number == 0 and last > 0)
+        PackedCall((Shared(tuple(group), part.prefix),), kept=number > 0, keep=number == 0 and last > 0)
         for number, group in enumerate(groups)
     ]
 

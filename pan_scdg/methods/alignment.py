@@ -9,7 +9,7 @@ import regex
 
 from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus
-from pan_scdg.align.passages import Alignment, Evidence
+from pan_scdg.align.passages import Alignment, MeasuredPassage
 from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, MethodSettings, Score, Values, cover_both
@@ -136,7 +136,7 @@ class AlignmentMethod:
 
     def locate(
         self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
-    ) -> list[Evidence]:
+    ) -> list[MeasuredPassage]:
         """Return the passages of a pair; see `Locator`.
 
         Sentences that follow those of the source are passages beside those that share words; one around a quotation
@@ -181,8 +181,8 @@ class AlignmentMethod:
         return values if others["alignment"] >= self.settings.weak_alignment else others
 
     def _find_sentences(
-        self, target: str, source: str, alignment: Alignment, others: Sequence[Evidence]
-    ) -> Iterator[Evidence]:
+        self, target: str, source: str, alignment: Alignment, others: Sequence[MeasuredPassage]
+    ) -> Iterator[MeasuredPassage]:
         """Yield the sentences that decided, without those that overlap other passages that count.
 
         If there are no others and no alignment reaches `MIN_MATCH`, the best one is returned.
@@ -199,7 +199,7 @@ class AlignmentMethod:
                 yield alignment.measure(passage)._replace(within=None, counts=True)
 
 
-def _include_marks(evidence: Evidence, target: str, source: str) -> Evidence:
+def _include_marks(evidence: MeasuredPassage, target: str, source: str) -> MeasuredPassage:
     """Return a copy with the marks that follow it in both texts, such as a full stop."""
     sides = ((target, evidence.target), (source, evidence.source))
     marks, other = (_MARKS.match(text, span.end)[0] for text, span in sides)

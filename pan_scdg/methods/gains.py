@@ -19,10 +19,10 @@ from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
 from pan_scdg.scdg.segments import build_segment_passes
 from pan_scdg.scdg.sequences import (
     SEPARATOR,
-    AlignmentError,
     Offsets,
     Passes,
     ScoringInput,
+    TokenMismatchError,
     build_pair_passes,
     build_pair_unconditional,
     encode_separator,
@@ -273,7 +273,7 @@ class GainMethod:
         alone, tokenizer = self._encode_alone, self.model.tokenizer
         try:
             passes = build_pair_passes(tokenizer, pair.source, pair.target, alone(pair.target))
-        except AlignmentError as e:
+        except TokenMismatchError as e:
             length = len(encode_text(tokenizer, pair.source + SEPARATOR + pair.target, special=True))
             if length > self.settings.limit and self.settings.over_long == "segments":
                 return None

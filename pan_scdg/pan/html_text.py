@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pan_scdg.pan.styles import Look, Styles, has_bar, is_indented, names_quotation
+from pan_scdg.pan.styles import Styles, TextStyle, has_bar, is_indented, names_quotation
 
 HIDDEN = "hidden text was left out"
 NOT_READ = "an embedded file was not read"
@@ -78,7 +78,7 @@ def extract_tree(root: Any, warnings: list[str]) -> str:
 class _Place(NamedTuple):
     """The style of an element, what it is part of, and what sets it apart."""
 
-    look: Look
+    look: TextStyle
     is_quoted: bool
     separator: str
     keeps_lines: bool = False
@@ -90,7 +90,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
 
     styles = Styles(root, "\n".join(style.text or "" for style in root.iter("style") if _is_for_screens(style)))
     pieces: list[str] = []
-    places = [_Place(Look(), False, "")]
+    places = [_Place(TextStyle(), False, "")]
 
     def add(text: str | None) -> None:
         """Add text as it is read at the last place."""

@@ -27,7 +27,7 @@ MIN_LINE_WORDS, MAX_SHORT_WORDS = 12, 0.7
 _RIGHT_TO_LEFT, _LEFT_TO_RIGHT = {"R", "AL"}, {"L", "EN", "AN"}
 
 
-class Sign(NamedTuple):
+class Glyph(NamedTuple):
     """A character, or several that are drawn as one; lengths are in points."""
 
     text: str
@@ -50,7 +50,7 @@ class Line(NamedTuple):
     """Most of it is in italics."""
 
 
-def join_page(signs: Sequence[Sign]) -> str:
+def join_page(signs: Sequence[Glyph]) -> str:
     """Return the text of a page, line by line."""
     rows = split_columns(list(group_lines(signs)))
     lines = [line for line in map(join_signs, rows) if line.text.strip()]
@@ -58,9 +58,9 @@ def join_page(signs: Sequence[Sign]) -> str:
     return close_words(text) if has_letters_apart(text) else "\n".join(" ".join(e.split()) for e in text.split("\n"))
 
 
-def group_lines(signs: Sequence[Sign]) -> Iterator[list[Sign]]:
+def group_lines(signs: Sequence[Glyph]) -> Iterator[list[Glyph]]:
     """Yield the characters of each line; a raised one, such as the number of a footnote, is in its line."""
-    line: list[Sign] = []
+    line: list[Glyph] = []
     base = size = 0.0
     for sign in signs:
         if line and abs(sign.base - base) > MAX_RAISE * max(size, sign.size):
@@ -73,7 +73,7 @@ def group_lines(signs: Sequence[Sign]) -> Iterator[list[Sign]]:
         yield line
 
 
-def split_columns(rows: list[list[Sign]]) -> list[list[Sign]]:
+def split_columns(rows: list[list[Glyph]]) -> list[list[Glyph]]:
     """Return the lines of columns one after the other, where they are drawn row by row.
 
     A gutter is a gap at the same place of consecutive rows that have text on both sides.
@@ -82,8 +82,8 @@ def split_columns(rows: list[list[Sign]]) -> list[list[Sign]]:
     place = _find_gutter(gaps)
     if place is None:
         return rows
-    ordered: list[list[Sign]] = []
-    block: list[list[Sign]] = []
+    ordered: list[list[Glyph]] = []
+    block: list[list[Glyph]] = []
 
     def end_block() -> None:
         """Add the rows of a block, column by column if it has some."""
@@ -108,11 +108,11 @@ def split_columns(rows: list[list[Sign]]) -> list[list[Sign]]:
     return ordered
 
 
-def _has_text(row: Sequence[Sign]) -> bool:
+def _has_text(row: Sequence[Glyph]) -> bool:
     return any(not sign.text.isspace() for sign in row)
 
 
-def _list_gaps(row: Sequence[Sign]) -> Iterator[tuple[float, float]]:
+def _list_gaps(row: Sequence[Glyph]) -> Iterator[tuple[float, float]]:
     """Yield the ends of the gaps of a row that are as wide as one between columns."""
     signs = sorted((sign for sign in row if not sign.text.isspace()), key=lambda sign: sign.left)
     right = float("inf")
@@ -134,7 +134,7 @@ def _find_gutter(gaps: Sequence[Sequence[tuple[float, float]]]) -> float | None:
     return place if best >= MIN_COLUMN_LINES else None
 
 
-def join_signs(signs: Sequence[Sign]) -> Line:
+def join_signs(signs: Sequence[Glyph]) -> Line:
     """Return the characters of a line in the order of reading, with spaces where words are apart."""
     directions = [unicodedata.bidirectional(sign.text) for sign in signs if sign.text.isalpha()]
     is_reversed = 2 * sum(each in _RIGHT_TO_LEFT for each in directions) >= max(1, len(directions))
@@ -159,16 +159,16 @@ def join_signs(signs: Sequence[Sign]) -> Line:
     return Line(close_gaps(text), left, right, 2 * italic > len(signs))
 
 
-def _is_ideograph(sign: Sign) -> bool:
+def _is_ideograph(sign: Glyph) -> bool:
     """Return True for a character of a script without spaces between words."""
     return unicodedata.east_asian_width(sign.text[0]) in "WF" and not unicodedata.name(sign.text[0], "").startswith(
         "HANGUL"
     )
 
 
-def _join_marks(signs: Sequence[Sign], is_reversed: bool) -> list[Sign]:
+def _join_marks(signs: Sequence[Glyph], is_reversed: bool) -> list[Glyph]:
     """Return characters with their marks, and those of one ligature, as one."""
-    pieces: list[Sign] = []
+    pieces: list[Glyph] = []
     for sign in signs:
         before = pieces[-1] if pieces else None
         is_mark = unicodedata.category(sign.text).startswith("M")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.pan.html_text import GAP, HIDDEN
-from pan_scdg.pan.pdf_lines import Sign, join_page
+from pan_scdg.pan.pdf_lines import Glyph, join_page
 from pan_scdg.pan.styles import MAX_COLOUR_DISTANCE, MAX_OPACITY, MAX_TINY_SIZE, Colour
 
 SCALE, MAX_PIXELS = 2.0, 2500.0
@@ -60,7 +60,7 @@ class _Character(NamedTuple):
     box: Box
     """Of what is drawn of it."""
     owner: _Object
-    sign: Sign
+    sign: Glyph
 
 
 def read_page(page: Any, warnings: list[str]) -> str:
@@ -74,7 +74,7 @@ def read_page(page: Any, warnings: list[str]) -> str:
     return join_page(_list_signs(page, warnings))
 
 
-def _list_signs(page: Any, warnings: list[str]) -> list[Sign]:
+def _list_signs(page: Any, warnings: list[str]) -> list[Glyph]:
     """Return the characters of a page in the order in which they are written; a hidden one is `GAP`, or left out."""
     from pypdfium2 import raw
 
@@ -148,7 +148,7 @@ def _list_characters(text_page: Any, texts: Mapping[int, tuple[int, int]]) -> It
             aside, above = (box.left + box.right) / 2 - x.value, (box.bottom + box.top) / 2 - y.value
             begin, base = (x.value * a + y.value * b) / length, (y.value * a - x.value * b) / length
             end = begin + 2 * length * (aside * d - above * c) / (a * d - b * c or 1.0)
-        sign = Sign(text, begin, end, base, owner.size, owner.is_italic)
+        sign = Glyph(text, begin, end, base, owner.size, owner.is_italic)
         yield _Character(number, (left.value, right.value, bottom.value, top.value), owner, sign)
 
 

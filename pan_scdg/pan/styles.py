@@ -65,7 +65,7 @@ transform translate visibility width zoom
 PROPERTIES = frozenset(_PROPERTIES.split())
 
 
-class Look(NamedTuple):
+class TextStyle(NamedTuple):
     """How the text of an element looks."""
 
     is_shown: bool = True
@@ -89,7 +89,7 @@ class Look(NamedTuple):
         """Return True if a reader sees a gap in place of the text."""
         return not self.is_visible or not self.is_opaque or are_alike(self.colour, self.background)
 
-    def inherit(self, declared: Mapping[str, str]) -> "Look":
+    def inherit(self, declared: Mapping[str, str]) -> "TextStyle":
         """Return the look of an element within this one."""
         if not declared:
             return self
@@ -103,7 +103,7 @@ class Look(NamedTuple):
         colour = None if clip == "text" else self.colour if value in _INHERITED else parse_colour(value, below)
         opacities = [declared.get("opacity", ""), *_FILTER.findall(declared.get("filter", ""))]
         variables = {name: value for name, value in declared.items() if name.startswith("--")}
-        return Look(
+        return TextStyle(
             self.is_shown and declared.get("display") != "none" and not is_moved_away(declared),
             visibility not in ("hidden", "collapse"),
             self.is_opaque

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.units import count_words
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
@@ -196,7 +196,7 @@ def _add_details(
     """Return the pairs with passages and, of the best ones, gains; best first."""
     keys = ((record["suspicious"], record["source"]) for record in records)
     rows = sorted(zip(keys, shown), key=lambda row: (*rank_pair(row[1]), row[1].suspicious, row[1].source))
-    passages: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
+    passages: defaultdict[tuple[str, str], list[MeasuredPassage]] = defaultdict(list)
     for line in read_lines(folder / PASSAGES):
         passages[line["suspicious"], line["source"]].append(read_evidence(line))
     gains = _read_gains(folder / GAINS, [key for key, _ in rows[:MAX_DETAILS]])
@@ -219,7 +219,7 @@ def make_pair_report(
     record: Mapping[str, Any],
     names: tuple[str, str],
     texts: tuple[str, str],
-    passages: Sequence[Evidence],
+    passages: Sequence[MeasuredPassage],
     gains: TokenGains | None,
     facts: Mapping[str, Any],
 ) -> Report:

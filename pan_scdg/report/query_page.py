@@ -9,7 +9,7 @@ from itertools import count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.units import count_words
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Corpus, read_queries
@@ -50,7 +50,7 @@ class RankedSource(NamedTuple):
 class ExplainedPassage(NamedTuple):
     """A passage of a query, and the source that explains it best."""
 
-    evidence: Evidence
+    evidence: MeasuredPassage
     """With the place of the source that it is most like, an empty one if none is like it by its words."""
     document: str
     rank: int

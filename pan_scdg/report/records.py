@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pan_scdg.align.parts import Kind
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.units import find_excluded
 from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.methods.alignment import MIN_WORDS
@@ -69,7 +69,7 @@ class ReportPair:
     score: float | None
     decision: PairDecision
     """A word for people; `PairResult` has True, False or None, by the threshold alone."""
-    passages: tuple[Evidence, ...] = ()
+    passages: tuple[MeasuredPassage, ...] = ()
     warnings: tuple[str, ...] = ()
     gains: TokenGains | None = None
     too_short: tuple[str, ...] = ()
@@ -167,11 +167,11 @@ def rank_pair(pair: ReportPair) -> tuple[int, bool, float]:
     return DECISION_ORDER[pair.decision], bool(pair.too_short), score
 
 
-def read_evidence(line: Mapping[str, Any]) -> Evidence:
+def read_evidence(line: Mapping[str, Any]) -> MeasuredPassage:
     """Return the passage of a line of ``passages.jsonl`` or ``evidence.jsonl``."""
     passage = Passage(Span(line["begin"], line["end"]), Span(line["begin2"] or 0, line["end2"] or 0))
     more = {name: line[name] for name in ("gain", "within", "counts", "note") if name in line}
-    return Evidence(passage, line["similarity"], line["verbatim"], **more)
+    return MeasuredPassage(passage, line["similarity"], line["verbatim"], **more)
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.align.equal_words import find_equal_words
 from pan_scdg.align.parts import Kind
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.units import count_words
 from pan_scdg.report.charts import (
     Band,
@@ -127,7 +127,7 @@ class PassageView:
 
     number: int
     """Of the passage, from 1."""
-    passage: Evidence
+    passage: MeasuredPassage
     left_text: TextView
     """The suspicious text or the query."""
     right_text: TextView
@@ -262,7 +262,7 @@ def _shift(begin: int, span: Span) -> Span:
     return begin + span[0], begin + span[1]
 
 
-def measure_passage(passage: Evidence, left: TextView, right: TextView) -> int:
+def measure_passage(passage: MeasuredPassage, left: TextView, right: TextView) -> int:
     """Return the size of a passage's row in bytes, rounded up."""
     begin, begin2 = passage.target.begin, passage.source.begin
     shown = (
@@ -324,7 +324,7 @@ def _make_detail(row: Row, with_gains: bool) -> Detail:
     )
 
 
-def locate_passage(passage: Evidence, left: TextView, right: TextView) -> list[int]:
+def locate_passage(passage: MeasuredPassage, left: TextView, right: TextView) -> list[int]:
     """Return begin and end of a passage in both texts, in UTF-16 units."""
     return [*map(left.to_units, passage.target), *map(right.to_units, passage.source)]
 

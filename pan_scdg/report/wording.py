@@ -6,7 +6,7 @@ from typing import Any
 
 from pan_scdg import __version__
 from pan_scdg.align.parts import MAX_QUOTATION_WORDS
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.report.ranking import has_points, measure_points
 from pan_scdg.report.records import QUOTED, PairDecision, Report
 
@@ -64,7 +64,7 @@ def format_share(share: float) -> str:
     return f"{int(100 * share + 0.5)} %"
 
 
-def describe_passage(passage: Evidence, words: int, equal_words: int) -> str:
+def describe_passage(passage: MeasuredPassage, words: int, equal_words: int) -> str:
     """Return the evidence for a passage: what is copied or equal, and why it does not count if it does not.
 
     Args:
@@ -88,7 +88,7 @@ def describe_passage(passage: Evidence, words: int, equal_words: int) -> str:
     return f"{text} {passage.note}." if passage.note else text
 
 
-def describe_measures(passage: Evidence) -> str:
+def describe_measures(passage: MeasuredPassage) -> str:
     """Return what was measured on a passage: the similarity of its words and its gain."""
     text = f"Word similarity {passage.similarity:.2f}, on a scale from 0 to 1."
     return text if passage.gain is None else f"{text} {_describe_gain(passage.gain)}"
@@ -100,7 +100,7 @@ def _describe_gain(gain: float) -> str:
     return f"The source makes it {gain:.2f} nats per token easier to predict."
 
 
-def describe_explanation(passage: Evidence, words: int, margin: float | None) -> str:
+def describe_explanation(passage: MeasuredPassage, words: int, margin: float | None) -> str:
     """Return the evidence for the source of a passage of a query, and its distance to the second-best one.
 
     Args:

@@ -18,7 +18,7 @@ TERMS, FULL_TERMS = 64, 512
 """Number of the rarest indexed terms that are kept of a sentence, and of a whole query (paper, BM25 retrieval)."""
 K1, B = 1.2, 0.75
 """The paper's (BM25 retrieval), which are the defaults of Terrier and SQLite too."""
-STEPS = 1e9
+SCORE_STEPS = 1e9
 """Terrier's scores are compared in whole multiples of 1e-9: sums of the same numbers in another order differ in their
 last bits, and equal documents must stay equal."""
 
@@ -91,4 +91,4 @@ def order_terms(frequencies: Mapping[str, int], documents: int) -> list[str]:
 
 def round_to_steps(scores: Floats) -> Integers:
     """Return scores in whole steps of 1e-9."""
-    return np.rint(scores * STEPS).astype(np.int64)
+    return np.rint(scores * SCORE_STEPS).astype(np.int64)

@@ -23,7 +23,7 @@ from pan_scdg.records import Document
 from pan_scdg.retrieval.bm25 import (
     FULL_TERMS,
     K1,
-    STEPS,
+    SCORE_STEPS,
     TERMS,
     LexicalIndex,
     compute_idf,
@@ -139,7 +139,7 @@ class ImpactIndex(LexicalIndex):
     def rank(self, units: Sequence[str], terms: int = FULL_TERMS, depth: int = DEPTH) -> list[Ranking]:
         """Return the ranking for each unit, in steps of 1e-9."""
         return [
-            [Ranked(self._doc_ids[place], step / STEPS) for place, step in zip(places.tolist(), steps.tolist())]
+            [Ranked(self._doc_ids[place], step / SCORE_STEPS) for place, step in zip(places.tolist(), steps.tolist())]
             for places, steps in self._rank(units, terms, depth)
         ]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.records import Document
-from pan_scdg.retrieval.bm25 import K1, STEPS, B, Floats, LexicalIndex, order_terms, pick_rarest, round_to_steps
+from pan_scdg.retrieval.bm25 import K1, SCORE_STEPS, B, Floats, LexicalIndex, order_terms, pick_rarest, round_to_steps
 from pan_scdg.retrieval.ranking import Ranking, rank_best
 from pan_scdg.retrieval.terrier_jars import MEMORY_VARIABLE, start_terrier
 from pan_scdg.retrieval.terrier_terms import TermPipeline
@@ -100,7 +100,8 @@ class TerrierIndex(LexicalIndex):
                 if len(steps) == requested < len(self._doc_ids) and steps[-1] == np.sort(steps)[-depth]:
                     undecided[unit] = waiting[unit]
                 else:
-                    rankings[unit] = rank_best({self._doc_ids[d]: int(s) / STEPS for d, s in zip(docs, steps)}, depth)
+                    scores = {self._doc_ids[d]: int(s) / SCORE_STEPS for d, s in zip(docs, steps)}
+                    rankings[unit] = rank_best(scores, depth)
             waiting, requested = undecided, requested * 4
         return [rankings[unit] for unit in sorted(rankings)]
 

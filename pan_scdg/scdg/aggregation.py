@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating[Any]]
 """Numbers of any float type, ``[n]``."""
-BOUND = 2.0
+MAX_CLIPPED_GAIN = 2.0
 """Largest contribution of one token to `find_bounded_window_mean`, in nats."""
 _BLOCK = 2**20
 
@@ -77,7 +77,7 @@ def find_window_mean(gains: Floats, w: int) -> float:
 
 
 def find_bounded_window_mean(gains: Floats, w: int) -> float:
-    """Return the largest mean over ``w`` consecutive gains, each clipped to `BOUND` nats in both directions.
+    """Return the largest mean over ``w`` consecutive gains, each clipped to `MAX_CLIPPED_GAIN` nats in both directions.
 
     ``max_i (1/w) sum_{t=i}^{i+w-1} min(B, max(-B, g_t))``, found and summed as in `find_window_mean`. Two texts written
     independently on one topic share a few names and terms with gains of many nats; a text written from a source gains
@@ -86,7 +86,7 @@ def find_bounded_window_mean(gains: Floats, w: int) -> float:
     Raises:
         ValueError: ``gains`` is empty or ``w`` is below 1.
     """
-    return find_window_mean(np.clip(gains, -BOUND, BOUND), w)
+    return find_window_mean(np.clip(gains, -MAX_CLIPPED_GAIN, MAX_CLIPPED_GAIN), w)
 
 
 def find_window_median(gains: Floats, w: int) -> float:

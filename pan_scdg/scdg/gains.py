@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.scdg.aggregation import Aggregate, Floats, GainStatistics, compute_statistics
-from pan_scdg.scdg.sequences import AlignmentError, TokenIds
+from pan_scdg.scdg.sequences import TokenIds, TokenMismatchError
 
 
 class Gains(NamedTuple):
@@ -36,7 +36,7 @@ def combine_passes(targets: tuple[TokenIds, TokenIds], unconditional: Floats, co
     """
     token_ids, others = targets
     if not np.array_equal(token_ids, others):
-        raise AlignmentError("the passes score different target token ids")
+        raise TokenMismatchError("the passes score different target token ids")
     alone, given = np.asarray(unconditional, np.float64), np.asarray(conditional, np.float64)
     lengths = {token_ids.shape, alone.shape, given.shape}
     if len(lengths) != 1 or token_ids.ndim != 1 or not len(token_ids):

@@ -53,7 +53,7 @@ class Passes(NamedTuple):
     conditional: ScoringInput
 
 
-class AlignmentError(ValueError):
+class TokenMismatchError(ValueError):
     """The two passes cannot score the same target token ids; the text says where they differ."""
 
 
@@ -82,21 +82,21 @@ def build_pair_unconditional(tokenizer: Tokenizer, target: str) -> ScoringInput:
     """
     ids = encode_text(tokenizer, target, special=True)
     if len(ids) < 2:
-        raise AlignmentError("empty target: nothing is left to score after its first token")
+        raise TokenMismatchError("empty target: nothing is left to score after its first token")
     return ScoringInput(ids[:1], ids[1:])
 
 
 def check_suffix(combined: TokenIds, target: TokenIds) -> None:
     """Raise AlignmentError unless ``combined`` is one or more context ids followed by exactly ``target``."""
     if len(combined) <= len(target):
-        raise AlignmentError(
+        raise TokenMismatchError(
             f"the combined text has {len(combined)} tokens, too few for a context and the {len(target)} of the target"
         )
     differs = np.flatnonzero(combined[-len(target) :] != target)
     if len(differs):
         at = int(differs[-1])
         alone, after = int(target[at]), int(combined[at - len(target)])
-        raise AlignmentError(
+        raise TokenMismatchError(
             "the combined text is tokenised differently from the target alone: "
             f"scored token {at + 1} of {len(target)} is id {alone} alone and id {after} after the source"
         )
@@ -111,7 +111,7 @@ def find_anchor_id(tokenizer: Tokenizer) -> int:
     for candidate in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
         if candidate is not None:
             return int(candidate)
-    raise AlignmentError("the tokenizer has no BOS, EOS or PAD token to anchor the target")
+    raise TokenMismatchError("the tokenizer has no BOS, EOS or PAD token to anchor the target")
 
 
 def encode_separator(tokenizer: Tokenizer) -> TokenIds:
@@ -127,7 +127,7 @@ def encode_query(tokenizer: Tokenizer, query: str) -> TokenIds:
     """
     target = encode_text(tokenizer, query)
     if not len(target):
-        raise AlignmentError("empty target: the query has no tokens")
+        raise TokenMismatchError("empty target: the query has no tokens")
     return target
 
 
@@ -148,7 +148,8 @@ def compute_prefix_budget(tokenizer: Tokenizer, target: TokenIds, context: int) 
     """
     budget = context - 1 - len(encode_separator(tokenizer)) - len(target)
     if budget < 1:
-        raise AlignmentError(f"a query of {len(target)} tokens leaves no token for a source in a context of {context}")
+        what = f"a query of {len(target)} tokens leaves no token for a source in a context of {context}"
+        raise TokenMismatchError(what)
     return budget
 
 

@@ -17,13 +17,15 @@ from pan_scdg.align.locator import (
     average_sentences,
     match_paragraphs,
 )
-from pan_scdg.align.passages import MIN_COPY_WORDS, Alignment, Evidence, find_counterparts
+from pan_scdg.align.passages import MIN_COPY_WORDS, Alignment, MeasuredPassage, find_counterparts
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText
 from pan_scdg.records import Passage
 
 
-def find_evidence(target: str, source: str, encode: Callable[[str], EncodedText] | None = None) -> list[Evidence]:
+def find_evidence(
+    target: str, source: str, encode: Callable[[str], EncodedText] | None = None
+) -> list[MeasuredPassage]:
     paragraphs = [] if encode is None else match_paragraphs(target, source, encode)
     return Alignment(prepare_text(target), prepare_text(source)).find_evidence(paragraphs)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.lm.packing import Row, Shared, count_own_tokens, plan_rows
+from pan_scdg.lm.packing import PackedCall, Shared, count_own_tokens, plan_rows
 from pan_scdg.scdg.sequences import ScoringInput
 
 contexts = st.lists(st.integers(0, 2), min_size=1, max_size=4)
@@ -15,7 +15,7 @@ def made(spec: list[tuple[list[int], int]]) -> list[ScoringInput]:
     return [ScoringInput(np.array(context, np.int64), np.arange(n, dtype=np.int64)) for context, n in spec]
 
 
-def tokens(row: Row, items: list[ScoringInput]) -> int:
+def tokens(row: PackedCall, items: list[ScoringInput]) -> int:
     prefixes = 0 if row.kept else sum(part.prefix for part in row.parts)
     return prefixes + sum(count_own_tokens(items[m], part.prefix) for part in row.parts for m in part.members)
 
@@ -24,13 +24,13 @@ def test_by_hand() -> None:
     # Two inputs share [7, 7] of their context [7, 7, 1], one has a context of its own, two have but one token.
     items = made([([7, 7, 1], 2), ([5], 4), ([7, 7, 1], 3), ([5], 1), ([6, 6], 2)])
     assert plan_rows(items, 100) == [
-        [Row((Shared((0, 2), 2), Shared((1,), 0), Shared((4,), 0), Shared((3,), 0)))],
+        [PackedCall((Shared((0, 2), 2), Shared((1,), 0), Shared((4,), 0), Shared((3,), 0)))],
     ]
     # 7 = 2 of the prefix, 2 and 3 of the two inputs ([1, t] and [1, t, t]): the shared part fills a row.
     assert [[row.members for row in chain] for chain in plan_rows(items, 7)] == [[(0, 2)], [(1, 4)], [(3,)]]
     # With 4 tokens the prefix is kept for a second row.
     chain = plan_rows(items, 4)[0]
-    assert chain == [Row((Shared((0,), 2),), keep=True), Row((Shared((2,), 2),), kept=True)]
+    assert chain == [PackedCall((Shared((0,), 2),), keep=True), PackedCall((Shared((2,), 2),), kept=True)]
 
 
 @settings(max_examples=200, deadline=None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, TokenGains
 from tests.passages import make_passage
@@ -37,8 +37,10 @@ def find_place(text: str, part: str) -> tuple[int, int]:
 
 
 PASSAGES = (
-    Evidence(make_passage(*find_place(LEFT, "The tide turned before noon 🙂 and the nets"), 0, 71), 0.7, 0.25, 1.2),
-    Evidence(
+    MeasuredPassage(
+        make_passage(*find_place(LEFT, "The tide turned before noon 🙂 and the nets"), 0, 71), 0.7, 0.25, 1.2
+    ),
+    MeasuredPassage(
         make_passage(
             *find_place(LEFT, '"All of this is quoted'), *find_place(RIGHT, "quay was silent. \x00 The master")
         ),
@@ -46,7 +48,7 @@ PASSAGES = (
         within="quotation",
         counts=False,
     ),
-    Evidence(
+    MeasuredPassage(
         make_passage(*find_place(LEFT, "Harbour Board: Annals"), *find_place(RIGHT, "The Board")),
         *(0.4, 1.0),
         within="references",
@@ -84,8 +86,10 @@ def make_report_of_given_text() -> Report:
     """Return a pair whose first passage contains the question that all were given, and whose second is a quotation."""
     first, last = GIVEN.index("The tide"), GIVEN.index(" She wrote")
     passages = (
-        Evidence(make_passage(first, last, 0, 30), 0.8, 1.0),
-        Evidence(make_passage(*find_place(GIVEN, QUOTATION), 30, 20), 1.0, 1.0, within="quotation", counts=False),
+        MeasuredPassage(make_passage(first, last, 0, 30), 0.8, 1.0),
+        MeasuredPassage(
+            make_passage(*find_place(GIVEN, QUOTATION), 30, 20), 1.0, 1.0, within="quotation", counts=False
+        ),
     )
     begin, length = find_place(GIVEN, QUESTION)
     text = ReportText("dora", GIVEN * 3, (), (Excluded(begin, begin + length, "in the template"),))

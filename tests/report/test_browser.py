@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from tests.passages import make_passage
 from tests.report.samples import (
@@ -200,7 +200,7 @@ def test_pairs_are_searched_filtered_and_sorted(page: "Page", example_file: Path
 def test_a_text_is_a_row_with_its_sources_and_a_share_that_follows_marks(page: "Page", tmp_path: Path) -> None:
     texts = {name: ReportText(name, "0123456789" * 10) for name in ("a.txt", "b.txt", "c.txt")}
     spans = ((0, 40), (30, 60)), ((50, 70),)
-    passages = [tuple(Evidence(make_passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in pair) for pair in spans]
+    passages = [tuple(MeasuredPassage(make_passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in pair) for pair in spans]
     pairs = (
         ReportPair("b.txt", "a.txt", 0.9, "likely", passages[0]),
         ReportPair("b.txt", "c.txt", 0.6, "likely", passages[1]),
@@ -364,7 +364,7 @@ def test_a_hundred_thousand_tokens_a_side_can_be_read(page: "Page", tmp_path: Pa
     text = "\n\n".join(paragraphs)
     spans, starts = split_tokens(text), range(0, len(text), len(text) // 25)
     gains = TokenGains(spans, tuple((i * 37 % 80) / 10 - 2 for i in range(len(spans))))
-    passages = tuple(Evidence(make_passage(start, 500, start, 500), 1.0, 1.0) for start in starts[:-1])
+    passages = tuple(MeasuredPassage(make_passage(start, 500, start, 500), 1.0, 1.0) for start in starts[:-1])
     names = {"a": ReportText("a", text)}, {"b": ReportText("b", text)}
     report = Report("Long", *names, (ReportPair("a", "b", 1.0, "likely", passages, gains=gains),), 0.5)
     open_page(page, save_report(report, tmp_path / "long.html"), "#pair-1")
@@ -404,7 +404,8 @@ def test_print_has_the_passages_in_aligned_rows(page: "Page", example_file: Path
 
 def test_each_text_that_the_overview_shows_has_a_sheet_on_paper(page: "Page", tmp_path: Path) -> None:
     report = make_small_report()
-    second = replace(report.pairs[0], suspicious="carl.txt", passages=(Evidence(make_passage(0, 20, 0, 20), 0.9, 0.9),))
+    passage = MeasuredPassage(make_passage(0, 20, 0, 20), 0.9, 0.9)
+    second = replace(report.pairs[0], suspicious="carl.txt", passages=(passage,))
     pairs = (report.pairs[0], replace(second, gains=None))
     open_page(page, save_report(replace(report, pairs=pairs), tmp_path / "report.html"))
     page.emulate_media(media="print")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.report.html import render_report
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from tests.passages import make_passage
@@ -82,7 +82,7 @@ def test_the_gains_along_a_text_are_the_means_of_its_parts_with_gaps_where_nothi
 
 
 def test_the_map_shows_shares_of_both_texts() -> None:
-    passages = (Evidence(make_passage(10, 10, 100, 50), 1.0, 1.0),)
+    passages = (MeasuredPassage(make_passage(10, 10, 100, 50), 1.0, 1.0),)
     page = render([ReportPair("a", "b", 1.0, "likely", passages)])
     # of a width of 885: a tenth to two tenths of the one text, a half to three quarters of the other
     assert re.findall(r'class="ribbon" points="(.*?)"', page) == ["88.5,16 177.0,16 663.8,44 442.5,44"]

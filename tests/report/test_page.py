@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.report.html import render_report, render_summary
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
@@ -37,7 +37,7 @@ TEXTS = st.text(st.sampled_from("ab \n\r\t🙂\0\ud800"), max_size=60)
 
 def make_query(number: int, text: str, *, name: str = "q") -> ReportQuery:
     source = RankedSource(1, f"d {HOSTILE} {number}", 0.5, {"bm25": (3, 7.25)})
-    evidence = Evidence(make_passage(3, len(text) - 7, 2, 7), 0.5, 0.25, 0.25)
+    evidence = MeasuredPassage(make_passage(3, len(text) - 7, 2, 7), 0.5, 0.25, 0.25)
     return ReportQuery(
         f"{name} {HOSTILE} {number}", text, [source], [ExplainedPassage(evidence, source.doc_id, 1, None)]
     )
@@ -109,7 +109,7 @@ def test_every_text_is_in_the_page_once_and_its_passages_are_marked() -> None:
 
 def test_equal_words_are_marked_on_both_sides() -> None:
     left, right = "Own. The Board of 1862 <b>sold</b> oil.", "Oil <b>sold</b> by the 🙂 Board in 1862. Rest."
-    passage = Evidence(make_passage(5, len(left) - 5, 0, right.index(" Rest")), 0.5, 0.0)
+    passage = MeasuredPassage(make_passage(5, len(left) - 5, 0, right.index(" Rest")), 0.5, 0.0)
     texts = {"a": ReportText("a", left)}, {"b": ReportText("b", right)}
     page = Page(render_report(Report("Equal", *texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5)))
     row = page.source.partition('id="pair-1-1"')[2].partition("</tbody>")[0]
@@ -153,7 +153,7 @@ def test_a_page_of_a_thousand_pairs_is_not_larger_than_its_limit() -> None:
     words = 'Ein Käse & <noch> ein "Wort" aus dem Text, der lang genug ist. ' * 100
     numbered = (ReportText(f"text {i}.txt", f"{i} {words}").exclude_quotations("alignment") for i in range(60))
     texts = {text.name: text for text in numbered}
-    passages = tuple(Evidence(make_passage(b, 900, b, 900), 0.5, 0.5, 1.0) for b in range(0, 5000, 1000))
+    passages = tuple(MeasuredPassage(make_passage(b, 900, b, 900), 0.5, 0.5, 1.0) for b in range(0, 5000, 1000))
     spans = tuple((i, i + 4) for i in range(0, len(words), 4))
     gains = TokenGains(spans, tuple(1.0 for _ in spans))
     names = [(a, b) for a in list(texts)[:30] for b in list(texts)[30:]]
@@ -199,7 +199,7 @@ def test_an_empty_report_and_an_empty_text_have_a_page() -> None:
 
 def test_long_passages_are_shortened_in_the_table_only() -> None:
     words = {"a": ReportText("a", "lorem ipsum dolor " * 2000)}
-    passage = Evidence(make_passage(0, 36_000, 0, 36_000), 1.0, 1.0)
+    passage = MeasuredPassage(make_passage(0, 36_000, 0, 36_000), 1.0, 1.0)
     page = render_report(Report("Long", words, words, (ReportPair("a", "a", 1.0, "likely", (passage,)),), 0.5))
     assert page.count("[30,000 characters are left out here]") == 2
     assert page.count("lorem") == 2000 + 666
@@ -212,7 +212,7 @@ def test_a_notebook_shows_text_as_text() -> None:
     assert "likely" in shown
 
 
-def read_sentences(*passages: Evidence) -> list[str]:
+def read_sentences(*passages: MeasuredPassage) -> list[str]:
     """Return what the page says of some passages of the small report's first pair."""
     report = make_small_report()
     page = Page(render_report(replace(report, pairs=(replace(report.pairs[0], passages=passages),))))
@@ -259,7 +259,7 @@ def test_an_unclear_pair_has_its_own_reasons_only() -> None:
 
 def test_texts_compared_with_each_other_are_no_sources() -> None:
     texts = {name: ReportText(name, f"The text of {name}. " * 20) for name in "ab"}
-    passage = Evidence(make_passage(0, 100, 0, 100), 0.9, 0.9)
+    passage = MeasuredPassage(make_passage(0, 100, 0, 100), 0.9, 0.9)
     page = render_report(
         Report("Among", texts, texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5, among=True)
     )
@@ -270,7 +270,7 @@ def test_texts_compared_with_each_other_are_no_sources() -> None:
 
 def render_text(name: str, text: str, spans: Iterable[tuple[int, int]] = ()) -> Page:
     """Return the page of a text with passages, compared with itself."""
-    passages = tuple(Evidence(make_passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in spans)
+    passages = tuple(MeasuredPassage(make_passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in spans)
     texts = {name: ReportText(name, text)}
     return Page(render_report(Report("Text", texts, texts, (ReportPair(name, name, 1.0, "likely", passages),), 0.5)))
 

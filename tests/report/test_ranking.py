@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pan_scdg.align.passages import Evidence
+from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.report.html import render_report
 from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, make_report_pair
 from tests.passages import make_passage
@@ -17,8 +17,8 @@ def make_report(pairs: tuple[ReportPair, ...], *, among: bool = False) -> Report
     return Report("Texts", texts, texts, pairs, 0.5, among=among)
 
 
-def make_evidence(begin: int, end: int, begin2: int = 0, *, counts: bool = True) -> Evidence:
-    return Evidence(make_passage(begin, end - begin, begin2, end - begin), 1.0, 1.0, counts=counts)
+def make_evidence(begin: int, end: int, begin2: int = 0, *, counts: bool = True) -> MeasuredPassage:
+    return MeasuredPassage(make_passage(begin, end - begin, begin2, end - begin), 1.0, 1.0, counts=counts)
 
 
 PAIRS = (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
-from pan_scdg.scdg.sequences import AlignmentError, TokenIds
+from pan_scdg.scdg.sequences import TokenIds, TokenMismatchError
 
 finite = st.floats(-50, 50)
 
@@ -24,9 +24,9 @@ def test_gain_is_conditional_minus_unconditional_and_signed() -> None:
 
 
 def test_different_target_ids_are_an_error() -> None:
-    with pytest.raises(AlignmentError, match="different target"):
+    with pytest.raises(TokenMismatchError, match="different target"):
         combine_passes(targets([7, 8], [7, 9]), np.zeros(2), np.zeros(2))
-    with pytest.raises(AlignmentError, match="different target"):
+    with pytest.raises(TokenMismatchError, match="different target"):
         combine_passes(targets([7, 8], [7]), np.zeros(2), np.zeros(2))
 
 

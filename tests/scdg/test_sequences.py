@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.scdg.sequences import (
-    AlignmentError,
+    TokenMismatchError,
     build_pair_passes,
     build_retrieval_conditional,
     build_retrieval_unconditional,
@@ -57,7 +57,7 @@ def test_first_target_token_is_context_where_there_is_no_bos() -> None:
 
 
 def test_merge_across_the_joint_is_an_error_that_says_where() -> None:
-    with pytest.raises(AlignmentError, match=r"scored token 1 of 3 is id 10 alone and id 16 after the source"):
+    with pytest.raises(TokenMismatchError, match=r"scored token 1 of 3 is id 10 alone and id 16 after the source"):
         build_pair_passes(Letters(), "ab", "\ncd")
 
 
@@ -73,13 +73,13 @@ def test_combined_text_too_short_is_an_error() -> None:
         def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
             return super().encode(text.rpartition("\n")[2][-3:], add_special_tokens=False)[: 3 if text == "abc" else 2]
 
-    with pytest.raises(AlignmentError, match="too few"):
+    with pytest.raises(TokenMismatchError, match="too few"):
         build_pair_passes(Shrinking(), "s", "abc")
 
 
 @pytest.mark.parametrize(("tokenizer", "target"), [(Letters(), ""), (without_bos(), ""), (without_bos(), "c")])
 def test_nothing_to_score_is_an_error(tokenizer: Letters, target: str) -> None:
-    with pytest.raises(AlignmentError, match="empty target"):
+    with pytest.raises(TokenMismatchError, match="empty target"):
         build_pair_passes(tokenizer, "ab", target)
 
 
@@ -93,14 +93,14 @@ def test_retrieval_inputs_by_hand() -> None:
 
 
 def test_empty_query_is_an_error() -> None:
-    with pytest.raises(AlignmentError, match="empty target"):
+    with pytest.raises(TokenMismatchError, match="empty target"):
         encode_query(Letters(), "")
 
 
 def test_budget_is_what_anchor_separator_and_query_leave() -> None:
     target = np.arange(10)
     assert compute_prefix_budget(Letters(), target, 14) == 1
-    with pytest.raises(AlignmentError, match="leaves no token"):
+    with pytest.raises(TokenMismatchError, match="leaves no token"):
         compute_prefix_budget(Letters(), target, 13)
 
 
@@ -119,7 +119,7 @@ def test_anchor_falls_back_from_bos_to_eos_to_pad() -> None:
     tokenizer.eos_token_id = None
     assert find_anchor_id(tokenizer) == 3
     tokenizer.pad_token_id = None
-    with pytest.raises(AlignmentError, match="no BOS, EOS or PAD"):
+    with pytest.raises(TokenMismatchError, match="no BOS, EOS or PAD"):
         find_anchor_id(tokenizer)
 
 
