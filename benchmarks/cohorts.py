@@ -19,7 +19,7 @@ from benchmarks.development.compose import Pair
 from benchmarks.pairs import format_rows, read_answers, read_development
 from pan_scdg.align.matches import compute_topic
 from pan_scdg.jobs.decisions import MIN_COHORT, DecidedPair, compare_with_cohorts
-from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, TextFile, TextPair
@@ -55,7 +55,9 @@ def score_group(pairs: list[Pair], texts: list[str], method: AlignmentMethod, th
             number = method.settings.compute_score(values)
             record = {"score": number, "decision": number >= threshold, "unclear": None}
             pair = DocumentPair(make_file(target), make_file(source))
-            scored.append(Labelled(labels.get((target, source), OTHERS), DecidedPair(pair, record, Score(values))))
+            scored.append(
+                Labelled(labels.get((target, source), OTHERS), DecidedPair(pair, record, Measurements(values)))
+            )
     return scored
 
 

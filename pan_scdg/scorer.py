@@ -12,16 +12,16 @@ from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check import check_in_memory
+from pan_scdg.jobs.check_input import CheckPaths
 from pan_scdg.jobs.cluster import Workers
 from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
-from pan_scdg.jobs.material import Inputs
 from pan_scdg.jobs.options import choose_device
 from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, PairScores, compute_pairs, read_pair_texts
 from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
-from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.methods.gains import SEGMENTED, GainMethod
 from pan_scdg.notices import Notices
@@ -249,7 +249,7 @@ class Scorer:
         if not among and sources is None and old is None:
             raise UserError("nothing to compare with", "give sources, among=True or old")
         paths = [None if path is None else Path(path) for path in (sources, old, template)]
-        inputs = Inputs(Path(suspicious), paths[0], among, paths[1], paths[2], author_folders)
+        inputs = CheckPaths(Path(suspicious), paths[0], among, paths[1], paths[2], author_folders)
         return check_in_memory(self._worker, inputs)
 
     @cached_property
@@ -318,7 +318,7 @@ class Scorer:
         explanations = self._explain(decided)
         return [self._describe(*row) for row in zip(decided, explanations, strict=True)]
 
-    def _explain(self, decided: Sequence[DecidedPair]) -> Sequence[Score | None]:
+    def _explain(self, decided: Sequence[DecidedPair]) -> Sequence[Measurements | None]:
         """Return what the language model measured on each pair; None without a table ``[gains]``."""
         if self.profile.gains is None:
             return [None] * len(decided)
@@ -326,7 +326,7 @@ class Scorer:
             return [one.measurements for one in decided]
         return self._worker.gain_method.score([read_pair_texts(one.pair) for one in decided])
 
-    def _describe(self, one: DecidedPair, explanation: Score | None) -> PairResult:
+    def _describe(self, one: DecidedPair, explanation: Measurements | None) -> PairResult:
         """Return the result of a pair: the fields that `run` records, its gains and its passages."""
         record = dict(one.record)
         warnings = record.pop("warnings")
@@ -366,7 +366,7 @@ def _check_method(profile: Profile) -> None:
         require_threshold(profile)  # it has no score without weights
 
 
-def _list_tokens(method: GainMethod, measured: Score) -> Iterator[Token]:
+def _list_tokens(method: GainMethod, measured: Measurements) -> Iterator[Token]:
     """Yield the tokens of a target with their places and numbers."""
     gains, offsets = measured.gains, measured.offsets
     if gains is None or offsets is None:
@@ -376,7 +376,7 @@ def _list_tokens(method: GainMethod, measured: Score) -> Iterator[Token]:
         yield Token(token_id, method.model.tokenizer.decode([token_id]), begin, end, *values)
 
 
-def _describe_gains(method: GainMethod, measured: Score, explains: bool) -> dict[str, Any]:
+def _describe_gains(method: GainMethod, measured: Measurements, explains: bool) -> dict[str, Any]:
     """Return the statistics of the gains, and the aggregated one beside the score of another method."""
     values = measured.values
     return {

@@ -15,7 +15,7 @@ from pan_scdg.align.seeds import SEED_COSINE, list_grams
 from pan_scdg.align.units import Integers, PreparedText
 from pan_scdg.align.vectors import EncodedText
 
-MARGIN = 1e-4
+ROUNDING_MARGIN = 1e-4
 """Bounds the error of the numbers here, which come from other sums than those of an alignment."""
 
 
@@ -96,7 +96,7 @@ def select_pairs(
             }
             if (
                 j in with_run
-                or compute_score(values) >= least - MARGIN
+                or compute_score(values) >= least - ROUNDING_MARGIN
                 or _have_seed(own, matrix[:, columns], columns, other, other_columns)
             ):
                 pairs.append((i, j))
@@ -146,5 +146,5 @@ def _have_seed(
     other_lengths = np.sqrt(second.sum_squares(np.log((first.size + second.size) / other_frequencies) ** 2))
     other_matrix = second.spread(other_columns)
     products = (matrix * weights[columns].astype(np.float32)) @ other_matrix.T
-    least = np.outer((SEED_COSINE - MARGIN) * lengths, other_lengths)
+    least = np.outer((SEED_COSINE - ROUNDING_MARGIN) * lengths, other_lengths)
     return bool(((products > 0) & (products >= least)).any())

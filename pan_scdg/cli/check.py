@@ -76,14 +76,14 @@ def check(
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.check import CheckOptions, check_texts
-    from pan_scdg.jobs.material import Inputs
+    from pan_scdg.jobs.check_input import CheckPaths
     from pan_scdg.jobs.options import choose_device
 
     if not among and sources is None and old is None:
         raise click.UsageError("give SOURCES, --among or --old")
     if author_folders and not among and old is None:
         raise click.UsageError("--author-folders needs --among or --old")
-    inputs = Inputs(suspicious, sources, among, old, template, author_folders)
+    inputs = CheckPaths(suspicious, sources, among, old, template, author_folders)
     paths = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--old": old, "--template": template}
     check_folders(output, paths | {"--profile": find_profile_file(profile)})
     chosen = load_chosen_profile(profile)

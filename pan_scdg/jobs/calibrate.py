@@ -31,7 +31,7 @@ NO_NOISE = (
     "note: no noise of these scores is known, so that no decision will be marked near_threshold. Score 20 pairs with "
     "another engine (`run --scores-only --engine reference --limit 20`), and give the result with --again"
 )
-LEFT_OUT = "pair without a score, left out of the calibration"
+UNSCORED_PAIR = "pair without a score, left out of the calibration"
 
 
 class Calibrated(NamedTuple):
@@ -266,7 +266,7 @@ def _match_input(
         if pair.key in file:
             labelled.append((bool(passages[pair.key]), file[pair.key]["values"]))
         elif job["limit"] is None:
-            notices.add(LEFT_OUT, str(pair.suspicious.path))
+            notices.add(UNSCORED_PAIR, str(pair.suspicious.path))
     return labelled
 
 
@@ -278,7 +278,7 @@ def _match_check(
         raise UserError("the truth of a check is a table", "give suspicious,source,label with --truth", scores)
     labelled = []
     checked = [(record["suspicious"], record["source"]) for record in read_lines(scores / DECISIONS)]
-    for key, label in match_labels(truth, checked, among=job["among"]).items():
+    for key, label in match_labels(truth, checked, within_class=job["within_class"]).items():
         directions = [file[form]["values"] for form in (key, key[::-1]) if form in file]
         if directions:
             labelled.append((label, max(directions, key=settings.compute_score)))

@@ -11,6 +11,7 @@ from typing import Any
 from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.check_input import CheckInput, CheckPaths, Indices, collect_texts
 from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.jobs.decisions import (
     DecidedPair,
@@ -18,7 +19,6 @@ from pan_scdg.jobs.decisions import (
     compare_with_cohorts,
     require_threshold,
 )
-from pan_scdg.jobs.material import Indices, Inputs, Material, collect_texts
 from pan_scdg.jobs.options import RunOptions, describe_job
 from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
 from pan_scdg.jobs.pipeline import PairScores, compute_pairs
@@ -51,7 +51,7 @@ MIN_OVERLAP = 0.5
 class CheckOptions:
     """The options of ``check``; see its help."""
 
-    inputs: Inputs
+    inputs: CheckPaths
     output: Path
     gains: bool = True
     device: str = "cpu"
@@ -70,17 +70,17 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     """
     require_threshold(profile)
     notices = Notices(options.strict)
-    material = collect_texts(options.inputs, notices)
-    sources = (compose(text.text).text for text in material.texts[material.first_source :])
+    check_input = collect_texts(options.inputs, notices)
+    sources = (compose(text.text).text for text in check_input.texts[check_input.first_source :])
     statistics = profile.method_settings.count_sources(sources)
     explains = options.gains and profile.gains is not None
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, explains)
-    lines = write_check(material, worker, options, notices)
+    lines = write_check(check_input, worker, options, notices)
     table = format_best(*((options.output / name).read_text(ENCODING) for name in (TEXTS_TABLE, PAIRS_TABLE)))
-    return table, [*notices.list_warnings(), *material.excluded, *lines, f"report: {options.output / PAGE}"]
+    return table, [*notices.list_warnings(), *check_input.excluded, *lines, f"report: {options.output / PAGE}"]
 
 
-def check_in_memory(worker: PairWorker, inputs: Inputs) -> Report:
+def check_in_memory(worker: PairWorker, inputs: CheckPaths) -> Report:
     """Return the report of a check without its files."""
     notices = Notices()
     with TemporaryDirectory(prefix="pan_scdg-") as folder:
@@ -90,53 +90,53 @@ def check_in_memory(worker: PairWorker, inputs: Inputs) -> Report:
     return replace(report, table_file="", passages_file="")
 
 
-def write_check(material: Material, worker: PairWorker, options: CheckOptions, notices: Notices) -> list[str]:
+def write_check(check_input: CheckInput, worker: PairWorker, options: CheckOptions, notices: Notices) -> list[str]:
     """Write the result of a check, with its tables and page; return the lines about it.
 
     Raises:
         UserError: there are no pairs, or more than the method can score.
     """
-    pairs = list(list_pairs(material))
-    _check_count(len(pairs), material, worker)
-    job = _describe_check(worker, options, material)
+    pairs = list(list_pairs(check_input))
+    _check_count(len(pairs), check_input, worker)
+    job = _describe_check(worker, options, check_input)
     with open_result(options.output, job, overwrite=options.overwrite) as work:
         if work is None:
             return [f"already complete: {options.output}"]
         models = worker.list_models()
         say([describe_models(models.values())] if models else [])
         rule, scores = DecisionRule(worker.profile, job), PairScores(work.scores)
-        chosen = _choose_pairs(material, worker, rule, pairs)
+        chosen = _choose_pairs(check_input, worker, rule, pairs)
         directions = [
-            DocumentPair(material.texts[i].compared, material.texts[j].compared)
+            DocumentPair(check_input.texts[i].compared, check_input.texts[j].compared)
             for indices in chosen
-            for i, j in _list_directions(material, indices)
+            for i, j in _list_directions(check_input, indices)
         ]
-        kinds = {text.compared: text.kind for text in material.texts}
+        kinds = {text.compared: text.kind for text in check_input.texts}
 
         def review(decided: list[DecidedPair]) -> list[DecidedPair]:
-            picked = _pick_directions(decided) if material.among else decided
+            picked = _pick_directions(decided) if check_input.within_class else decided
             return compare_with_cohorts(picked, worker.profile.method_settings, kinds)
 
         with open_workers(worker, Devices(options.device, options.workers, options.cluster)) as workers:
             decided = compute_pairs(
                 directions, worker, workers.map, scores, rule, Notices(), on_error="negative", review=review
             )
-        if material.among:
-            numbers = {text.compared: number for number, text in enumerate(material.texts)}
+        if check_input.within_class:
+            numbers = {text.compared: number for number, text in enumerate(check_input.texts)}
             decided = [_sort_sides(one, numbers) for one in decided]
-        decided = _note_sharing(decided, material)
-        texts = {text.compared: text.shown.text for text in material.texts}
+        decided = _note_sharing(decided, check_input)
+        texts = {text.compared: text.shown.text for text in check_input.texts}
         gains = [(one.pair, one.gains) for one in decided if one.gains is not None]
         about = {
             "model_names": {name: model.name for name, model in models.items()},
-            "check": _describe_reading(material, notices, len(pairs) - len(chosen)),
+            "check": _describe_reading(check_input, notices, len(pairs) - len(chosen)),
         }
         files = [
             write_scores(work, directions),
             write_decisions(work.staged, [one.name() for one in decided]),
             *write_passages(work.staged, decided, lambda one, passage: _quote(one.pair, passage, texts)),
             *([write_gains(work.staged, gains)] if gains else []),
-            _write_texts(work.staged, material),
+            _write_texts(work.staged, check_input),
         ]
         report = read_report(work.staged, {**job, **about})
         for name, table in ((TEXTS_TABLE, format_texts(report)), (PAIRS_TABLE, format_pairs(report))):
@@ -147,20 +147,20 @@ def write_check(material: Material, worker: PairWorker, options: CheckOptions, n
     return [wording.summarise(report), wording.explain_decisions(report.threshold), wording.CAUTION]
 
 
-def list_pairs(material: Material) -> Iterator[Indices]:
+def list_pairs(check_input: CheckInput) -> Iterator[Indices]:
     """Yield all pairs of a suspicious text with another file; of two suspicious ones, the earlier comes first."""
-    paths = [text.compared.path.resolve() for text in material.texts]
-    for i in range(len(material.suspicious)):
-        numbers = range(max(i + 1, material.first_source), len(paths))
-        yield from ((i, j) for j in numbers if paths[i] != paths[j] and not material.are_drafts((i, j)))
+    paths = [text.compared.path.resolve() for text in check_input.texts]
+    for i in range(len(check_input.suspicious)):
+        numbers = range(max(i + 1, check_input.first_source), len(paths))
+        yield from ((i, j) for j in numbers if paths[i] != paths[j] and not check_input.are_drafts((i, j)))
 
 
-def _check_count(count: int, material: Material, worker: PairWorker) -> None:
+def _check_count(count: int, check_input: CheckInput, worker: PairWorker) -> None:
     """Raise UserError if there is no pair, or more than the method can score."""
     if not count:
-        author = material.suspicious[0].author
+        author = check_input.suspicious[0].author
         what = f"all texts are in one folder of an author, {author}" if author else "both sides are the same file"
-        raise UserError(what, "give another text to compare it with", material.suspicious[0].compared.path)
+        raise UserError(what, "give another text to compare it with", check_input.suspicious[0].compared.path)
     if count > MAX_PAIRS and not isinstance(worker.method, AlignmentMethod):
         raise UserError(
             f"{count} pairs exceed the limit of profile {worker.profile.name}, {MAX_PAIRS}",
@@ -168,66 +168,66 @@ def _check_count(count: int, material: Material, worker: PairWorker) -> None:
         )
 
 
-def _describe_check(worker: PairWorker, options: CheckOptions, material: Material) -> dict[str, Any]:
+def _describe_check(worker: PairWorker, options: CheckOptions, check_input: CheckInput) -> dict[str, Any]:
     """Return all fields that the result depends on."""
     inputs = options.inputs
     return describe_job(
         "check",
         worker.profile,
         RunOptions(inputs.suspicious, options.output, options.device),
-        material.hash(),
+        check_input.hash(),
         worker.identify(),
         fingerprint=worker.method.fingerprint,
         suspicious=inputs.suspicious.name,
-        template=None if inputs.template is None else inputs.template.name,
-        among=inputs.among,
+        handout=None if inputs.handout is None else inputs.handout.name,
+        within_class=inputs.within_class,
         author_folders=inputs.author_folders,
         gains=options.gains,
     )
 
 
-def _describe_reading(material: Material, notices: Notices, not_listed: int) -> dict[str, Any]:
+def _describe_reading(check_input: CheckInput, notices: Notices, not_listed: int) -> dict[str, Any]:
     """Return what the page says about reading: lines, files that are no part of any pair, and pairs left out."""
     lines = [line.removeprefix("warning: ") for line in notices.list_warnings()]
     return {
         # what was excluded comes first: it changes all that follows
-        "lines": [*material.excluded, *(f"{line[:1].upper()}{line[1:]}" for line in lines)],
+        "lines": [*check_input.excluded, *(f"{line[:1].upper()}{line[1:]}" for line in lines)],
         "not_read": notices.left_out,
         "not_listed": not_listed,
     }
 
 
 def _choose_pairs(
-    material: Material, worker: PairWorker, rule: DecisionRule, pairs: Sequence[Indices]
+    check_input: CheckInput, worker: PairWorker, rule: DecisionRule, pairs: Sequence[Indices]
 ) -> Sequence[Indices]:
     """Return all pairs; of many, those whose score may come near the threshold."""
     method = worker.method
     if len(pairs) <= MAX_PAIRS or rule.threshold is None or not isinstance(method, AlignmentMethod):
         return pairs
-    first = material.first_source
-    with Progress("first stage", len(material.suspicious)) as progress:
+    first = check_input.first_source
+    with Progress("first stage", len(check_input.suspicious)) as progress:
 
         def encode_targets() -> Iterator[Any]:
-            for text in material.suspicious:
+            for text in check_input.suspicious:
                 yield method.encoder.encode(compose(text.text).text)
                 progress.update()
 
-        sources = (method.encoder.encode(compose(text.text).text) for text in material.texts[first:])
+        sources = (method.encoder.encode(compose(text.text).text) for text in check_input.texts[first:])
         least = rule.threshold - method.settings.unclear_margin
         selected = select_pairs(encode_targets(), sources, method.settings.compute_score, least)
-    chosen = {_sort(material, (i, first + j)) for i, j in selected}
+    chosen = {_sort(check_input, (i, first + j)) for i, j in selected}
     return [pair for pair in pairs if pair in chosen]
 
 
-def _sort(material: Material, indices: Indices) -> Indices:
+def _sort(check_input: CheckInput, indices: Indices) -> Indices:
     """Return the numbers of a pair, sorted if both texts are suspicious: their order carries no meaning."""
-    return (min(indices), max(indices)) if material.is_among(indices) else indices
+    return (min(indices), max(indices)) if check_input.is_within_class(indices) else indices
 
 
-def _list_directions(material: Material, indices: Indices) -> list[Indices]:
+def _list_directions(check_input: CheckInput, indices: Indices) -> list[Indices]:
     """Return a pair as it is scored: two suspicious texts in both directions."""
     i, j = indices
-    return [(i, j), (j, i)] if material.is_among(indices) else [(i, j)]
+    return [(i, j), (j, i)] if check_input.is_within_class(indices) else [(i, j)]
 
 
 def _pick_directions(decided: Sequence[DecidedPair]) -> list[DecidedPair]:
@@ -258,12 +258,12 @@ def _swap_sides(passage: Passage) -> Passage:
     return passage._replace(target=passage.source, source=passage.target)
 
 
-def _note_sharing(decided: Sequence[DecidedPair], material: Material) -> list[DecidedPair]:
+def _note_sharing(decided: Sequence[DecidedPair], check_input: CheckInput) -> list[DecidedPair]:
     """Return the pairs; a passage that several suspicious texts share has a note that says how many.
 
     They are the texts with passages at its place in the source; of two suspicious texts, in either of both.
     """
-    written = {text.compared for text in material.suspicious} if material.among else set()
+    written = {text.compared for text in check_input.suspicious} if check_input.within_class else set()
     sharing: defaultdict[TextFile, list[tuple[TextFile, Span]]] = defaultdict(list)
     for one in decided:
         for p in one.passages:
@@ -278,7 +278,7 @@ def _note_sharing(decided: Sequence[DecidedPair], material: Material) -> list[De
             if one.pair.source in written:
                 count = 1 + max(count, _count_texts(p.target, sharing[one.pair.suspicious]))
             shared = "share it" if 2 * p.verbatim > 1 else "have a similar passage"
-            note = f"{count} of {len(material.suspicious)} suspicious texts {shared}" if count >= MIN_SHARING else ""
+            note = f"{count} of {len(check_input.suspicious)} suspicious texts {shared}" if count >= MIN_SHARING else ""
             passages.append(p._replace(note=note))
         noted.append(one._replace(passages=tuple(passages)))
     return noted
@@ -299,10 +299,10 @@ def _quote(pair: DocumentPair, passage: MeasuredPassage, texts: Mapping[TextFile
     }
 
 
-def _write_texts(folder: Path, material: Material) -> str:
+def _write_texts(folder: Path, check_input: CheckInput) -> str:
     """Write the texts as they were read, with what was excluded; offsets of passages count their characters."""
     with open(folder / TEXTS, "w", encoding="utf-8", newline="\n") as file:
-        for text in material.texts:
+        for text in check_input.texts:
             line = {
                 "name": text.shown.name,
                 "kind": text.kind,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.methods import MethodSettings, Score, Values
+from pan_scdg.methods import Measurements, MethodSettings, Values
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, TextFile, TokenGains
 from pan_scdg.scdg.calibration_range import compute_share_at_least
@@ -33,7 +33,7 @@ class DecidedPair(NamedTuple):
     pair: DocumentPair
     record: Mapping[str, Any]
     """The fields of the decision in ``decisions.jsonl``."""
-    measurements: Score | None = None
+    measurements: Measurements | None = None
     """What the method measured; None for a pair that could not be scored."""
     passages: Sequence[MeasuredPassage] = ()
     """Of both texts, measured; also those that do not count."""

@@ -146,7 +146,7 @@ def evaluate_check(output: Path, truth: Path | None) -> Evaluation:
         raise UserError("the truth of a check is a table", "give suspicious,source,label with --truth", output)
     job = require_job(output, "check")
     records = {(r["suspicious"], r["source"]): r for r in read_decisions(output / DECISIONS)}
-    labels = match_labels(truth, records, among=job["among"])
+    labels = match_labels(truth, records, within_class=job["within_class"])
     return _evaluate_decisions(output, job, labels, [records[key] for key in labels], job["input"])
 
 

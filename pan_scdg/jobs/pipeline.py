@@ -13,7 +13,7 @@ from pan_scdg.jobs.decisions import DecidedPair, DecisionRule
 from pan_scdg.jobs.options import OnError
 from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.jobs.worker import LocatedPassages, PairWorker, PassageTask
-from pan_scdg.methods import Method, Score
+from pan_scdg.methods import Measurements, Method
 from pan_scdg.normal_form import SURPLUS_MARKS, has_surplus_marks
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_text
@@ -24,7 +24,7 @@ BATCH_CHARACTERS = 50_000
 """Characters of the pairs that are scored together; a longer pair is a batch of its own."""
 MAX_MEASURED_PAIRS = 100
 """The best pairs of a result, whose passages' gains are measured; a passage takes about a second."""
-LEFT_OUT = "left_out"
+UNCOUNTED_PASSAGES = "left_out"
 """The number of passages of a pair that do not count, such as quotations."""
 Compute = Callable[[Iterable[Any]], Iterator[Any]]
 """Computes tasks of a `PairWorker`, in order: `jobs.cluster.Workers.map`."""
@@ -41,19 +41,19 @@ class PairScores:
 
     def __init__(self, file: ScoreFile | None = None) -> None:
         self._file = file
-        self._scores: dict[tuple[str, str], Score] = {}
+        self._scores: dict[tuple[str, str], Measurements] = {}
 
     def __contains__(self, pair: DocumentPair) -> bool:
         return pair.key in (self._scores if self._file is None else self._file)
 
-    def __getitem__(self, pair: DocumentPair) -> Score:
+    def __getitem__(self, pair: DocumentPair) -> Measurements:
         """Return the score of a pair; gains of tokens that are in a file are left there."""
         if self._file is None:
             return self._scores[pair.key]
         line = self._file[pair.key]
-        return Score(line["values"], tuple(line["warnings"]))
+        return Measurements(line["values"], tuple(line["warnings"]))
 
-    def append(self, scores: Mapping[DocumentPair, Score]) -> None:
+    def append(self, scores: Mapping[DocumentPair, Measurements]) -> None:
         """Add the scores of a batch."""
         if self._file is None:
             self._scores |= {pair.key: score for pair, score in scores.items()}
@@ -61,7 +61,7 @@ class PairScores:
             self._file.append(_make_line(pair, score) for pair, score in scores.items())
 
 
-def _make_line(pair: DocumentPair, score: Score) -> dict[str, Any]:
+def _make_line(pair: DocumentPair, score: Measurements) -> dict[str, Any]:
     suspicious, source = pair.key
     line: dict[str, Any] = {
         "suspicious": suspicious,
@@ -151,7 +151,7 @@ def score_pairs(
     with Progress("scoring pairs", sum(map(len, batches))) as progress:
         for batch, results in zip(batches, compute(tasks), strict=True):
             computed = dict(zip(batch, results, strict=True))
-            scores.append({pair: score for pair, score in computed.items() if isinstance(score, Score)})
+            scores.append({pair: score for pair, score in computed.items() if isinstance(score, Measurements)})
             for pair, e in computed.items():
                 if isinstance(e, InputError) and on_error == "raise":
                     raise e
@@ -265,4 +265,4 @@ def _has_passages(one: DecidedPair, for_page: bool) -> bool:
 
     A page also shows those of unclear pairs.
     """
-    return bool(one.decision or one.values.get(LEFT_OUT) or (for_page and one.is_unclear))
+    return bool(one.decision or one.values.get(UNCOUNTED_PASSAGES) or (for_page and one.is_unclear))

@@ -206,17 +206,17 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         }
         about["model_revisions"] = {name: one.revision for name, one in models.items() if one.revision is not None}
         say([describe_models(models.values())] if models else [])
-        with open_workers(worker, options.devices) as opened:
+        with open_workers(worker, options.devices) as workers:
             if stages is None:
                 folder = options.index or work.path / INDEX
                 if options.index is None and not (work.path / CANDIDATES).exists():
-                    build_indexes(corpus, folder, settings, manifest, opened.map)
+                    build_indexes(corpus, folder, settings, manifest, workers.map)
                 stages = _search(corpus, queries, worker, work, folder)
             _note_scripts(queries, worker, notices)
             worker.release_encoder()  # with several workers the first one is on the same GPU as this process
             if settings.rerank:
                 scored = score_candidates(
-                    corpus.select, targets, stages, settings, opened.map, work.scores, options.keep_gains, is_late
+                    corpus.select, targets, stages, settings, workers.map, work.scores, options.keep_gains, is_late
                 )
                 for lines in scored:
                     work.scores.append(lines)
@@ -356,7 +356,7 @@ def make_index(profile: Profile, directory: Path, folder: Path, devices: Devices
     worker = RetrievalWorker(profile.model_copy(update={"retrieval": settings}), devices.device)
     corpus = Corpus(directory, Notices(), profile.raw_text)
     manifest = describe_index(settings, corpus, worker.identify().get("encoder"))
-    with open_workers(worker, devices) as opened:
-        build_indexes(corpus, folder, settings, manifest, opened.map)
+    with open_workers(worker, devices) as workers:
+        build_indexes(corpus, folder, settings, manifest, workers.map)
     parts = [name for name in manifest if name not in ("format", "corpus")]
     return [f"indexed {format_count(len(corpus), 'document')} ({', '.join(parts)}): {folder}"]

@@ -11,7 +11,7 @@ from pan_scdg.errors import InputError
 from pan_scdg.jobs.cluster import open_same_models
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
-from pan_scdg.methods import Method, MethodOptions, Score, cover_both
+from pan_scdg.methods import Measurements, Method, MethodOptions, cover_both
 from pan_scdg.methods.alignment import open_locator
 from pan_scdg.methods.gains import GainMethod, measure_passages
 from pan_scdg.models.find import FoundModel
@@ -73,7 +73,7 @@ class PairWorker:
         """Return the scores of a batch, or the passages of a pair."""
         return self.find_passages(task) if isinstance(task, PassageTask) else self.score(task)
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score | InputError]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements | InputError]:
         """Return the scores of a batch; if an input cannot be computed, each pair is scored alone."""
         try:
             return list(self.method.score(pairs))

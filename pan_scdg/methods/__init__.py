@@ -44,7 +44,7 @@ Values = Mapping[str, float]
 Settings = TypeVar("Settings", bound="MethodSettings")
 
 
-class Score(NamedTuple):
+class Measurements(NamedTuple):
     """The numbers that a method measured on a pair."""
 
     values: dict[str, float]
@@ -79,7 +79,7 @@ class Method(Protocol):
         """Raise UserError if a pair cannot be scored; called for all pairs before the first is scored."""
         ...
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return the scores of a batch of pairs, in order."""
         ...
 

@@ -12,7 +12,7 @@ from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_foc
 from pan_scdg.align.passages import Alignment, MeasuredPassage
 from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
-from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, MethodSettings, Score, Values, cover_both
+from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values, cover_both
 from pan_scdg.progress import format_count
 from pan_scdg.records import Passage, Span, TextPair
 from pan_scdg.settings import Calibration, Passages, ProfileTables
@@ -119,7 +119,7 @@ class AlignmentMethod:
     def check(self, pair: TextPair) -> None:
         """Do nothing: every pair has a score."""
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return the numbers of each pair and the warnings about its texts."""
         scores = []
         for pair in pairs:
@@ -127,7 +127,7 @@ class AlignmentMethod:
             warnings = warn_about_texts(values, self.settings)
             if self._is_unread(pair.target, pair.source):
                 warnings.append(UNREAD)
-            scores.append(Score(values, tuple(warnings)))
+            scores.append(Measurements(values, tuple(warnings)))
         return scores
 
     def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score
+from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings
 from pan_scdg.methods.simple import SimpleMethod, split_tokens
 from pan_scdg.records import TextPair
 from pan_scdg.settings import ProfileTables
@@ -52,7 +52,7 @@ class Bm25Method(SimpleMethod):
     ) -> None:
         self._settings, self._statistics = settings, statistics
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return ``score`` of each pair, which is not negative.
 
         Raises:
@@ -62,7 +62,7 @@ class Bm25Method(SimpleMethod):
             raise ValueError("BM25 needs the statistics of all sources")
         constants = self._statistics, self._settings.k1, self._settings.b
         tokens = ((split_tokens(pair.target), split_tokens(pair.source)) for pair in pairs)
-        return [Score({"score": compute_pair_score(target, source, *constants)}) for target, source in tokens]
+        return [Measurements({"score": compute_pair_score(target, source, *constants)}) for target, source in tokens]
 
 
 def count_statistics(texts: Iterable[str]) -> Statistics:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score, Values
+from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings, Values
 from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
 from pan_scdg.records import Passage, Span, TextPair
 from pan_scdg.settings import ProfileTables
@@ -58,10 +58,10 @@ class CharNgramMethod(SimpleMethod):
         self._n = settings.n
         self._numbers = sorted({settings.n, *GRID}) if options.all_settings else [settings.n]
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return ``n_8``, ``n_12``, ... of each pair, from 0 to 1."""
         return [
-            Score({f"n_{n}": compute_covered_share(pair.target, pair.source, n) for n in self._numbers})
+            Measurements({f"n_{n}": compute_covered_share(pair.target, pair.source, n) for n in self._numbers})
             for pair in pairs
         ]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 
-from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score, Values
+from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings, Values
 from pan_scdg.methods.simple import SimpleMethod, split_tokens
 from pan_scdg.records import TextPair
 from pan_scdg.settings import LogisticWeights, ProfileTables
@@ -55,10 +55,10 @@ class ContainmentMethod(SimpleMethod):
     def __init__(self, settings: ContainmentSettings, options: MethodOptions) -> None:
         self._n = settings.n
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return ``score`` of each pair, from 0 to 1."""
         tokens = ((split_tokens(pair.target), split_tokens(pair.source)) for pair in pairs)
-        return [Score({"score": measure_covered_tokens(target, source, self._n)}) for target, source in tokens]
+        return [Measurements({"score": measure_covered_tokens(target, source, self._n)}) for target, source in tokens]
 
 
 class GramLogisticMethod(SimpleMethod):
@@ -67,10 +67,10 @@ class GramLogisticMethod(SimpleMethod):
     def __init__(self, settings: GramLogisticSettings, options: MethodOptions) -> None:
         self._n = settings.n
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return the values of `Overlap` for each pair."""
         tokens = ((split_tokens(pair.target), split_tokens(pair.source)) for pair in pairs)
-        return [Score(measure_overlap(target, source, self._n)._asdict()) for target, source in tokens]
+        return [Measurements(measure_overlap(target, source, self._n)._asdict()) for target, source in tokens]
 
 
 class Overlap(NamedTuple):

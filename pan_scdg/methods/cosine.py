@@ -16,7 +16,7 @@ from pydantic import Field
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions, MethodSettings, Score
+from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings
 from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
@@ -75,7 +75,7 @@ class CosineMethod(SimpleMethod):
         """Return the hash of the encoder."""
         return {"embedding_model": {"weights": self.fingerprint}}
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return ``score`` of each pair, from -1 to 1.
 
         Raises:
@@ -85,7 +85,7 @@ class CosineMethod(SimpleMethod):
         for pair in pairs:
             score = compute_cosine(self.encode_text(pair.target), self.encode_text(pair.source))
             is_read = all(map(self._knows_script, (pair.target, pair.source)))
-            scores.append(Score({"score": score}, () if is_read else (UNKNOWN_SCRIPT,)))
+            scores.append(Measurements({"score": score}, () if is_read else (UNKNOWN_SCRIPT,)))
         return scores
 
     def encode_text(self, text: str) -> Vector:

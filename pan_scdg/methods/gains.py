@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from pan_scdg.errors import UserError
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
-from pan_scdg.methods import MethodOptions, MethodSettings, Score, Values, check_target, cover_both
+from pan_scdg.methods import Measurements, MethodOptions, MethodSettings, Values, check_target, cover_both
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.records import Passage, TextPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS, Aggregate, list_stored
@@ -204,7 +204,7 @@ class GainMethod:
         check_target(pair)
         self._build_whole(pair)
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return the statistics of the gains of each pair."""
         gains = self.compute_gains(pairs)
         incidents = self.model.take_incidents()
@@ -233,7 +233,7 @@ class GainMethod:
         """Return one passage over both documents: the decision is about the whole pair."""
         return cover_both(pair)
 
-    def make_score(self, pair: TextPair, computed: PairGains) -> Score:
+    def make_score(self, pair: TextPair, computed: PairGains) -> Measurements:
         """Return the numbers of a pair from the gains of its tokens."""
         mode, gains, longest = computed
         statistics = gains.summarise(self._aggregates)
@@ -247,9 +247,9 @@ class GainMethod:
         if not pair.source.strip():
             warnings.append(EMPTY_SOURCE)
         if not self._keep_gains:
-            return Score(values, tuple(warnings))
+            return Measurements(values, tuple(warnings))
         offsets = self.locate_tokens(pair, mode)
-        return Score(values, tuple(warnings), gains=gains, offsets=offsets)
+        return Measurements(values, tuple(warnings), gains=gains, offsets=offsets)
 
     def locate_tokens(self, pair: TextPair, mode: Mode) -> Offsets:
         """Return the characters of the scored tokens of a target in its file, ``[n, 2]``."""

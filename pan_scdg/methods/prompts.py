@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score
+from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings
 from pan_scdg.methods.chat import Endpoint, Messages, answer_all, choose_model_name, read_endpoint
 from pan_scdg.methods.simple import SimpleMethod
 from pan_scdg.records import TextPair
@@ -150,7 +150,7 @@ class PromptMethod(SimpleMethod):
         """Return the name of the model."""
         return {"language_model": {"name": self.fingerprint}}
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return ``score`` of each pair's label, from 0 to 1; that of ``unknown`` if an answer contains none.
 
         Raises:
@@ -159,7 +159,7 @@ class PromptMethod(SimpleMethod):
         """
         chats = [build_messages(self._settings, pair.target, pair.source) for pair in pairs]
         answers = answer_all(chats, self._endpoint.complete)
-        return [Score({"score": SCORES[parse_label(answer)]}) for answer in answers]
+        return [Measurements({"score": SCORES[parse_label(answer)]}) for answer in answers]
 
     @cached_property
     def _endpoint(self) -> Endpoint:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pan_scdg.digests import hash_file, hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.methods import Method, MethodOptions, MethodSettings, Score
+from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings
 from pan_scdg.methods.cosine import choose_officially, compute_cosine
 from pan_scdg.methods.simple import SimpleMethod
 from pan_scdg.normal_form import list_forms
@@ -67,13 +67,13 @@ class VectorMethod(SimpleMethod):
         for doc_id in (pair.target_id, pair.source_id):
             find_vector_file(self._folder, doc_id)
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Score]:
+    def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return ``score`` of each pair, from -1 to 1.
 
         Raises:
             UserError: a file is missing or not a vector, or two have different widths.
         """
-        return [Score({"score": self._compute_score(pair)}) for pair in pairs]
+        return [Measurements({"score": self._compute_score(pair)}) for pair in pairs]
 
     def _compute_score(self, pair: TextPair) -> float:
         files = [find_vector_file(self._folder, doc_id) for doc_id in (pair.target_id, pair.source_id)]

@@ -10,8 +10,8 @@ HIDDEN = "hidden text was left out"
 NOT_READ = "an embedded file was not read"
 MARGIN_NOT_READ, MIN_MARGIN_WORDS = "a long header, footer or aside was not read", 40
 """Warning, and the words of such a part that are worth it."""
-_LEFT_OUT = "datalist head iframe noscript object rp rt script style svg template title"
-LEFT_OUT = frozenset(_LEFT_OUT.split())
+_SKIPPED_ELEMENTS = "datalist head iframe noscript object rp rt script style svg template title"
+SKIPPED_ELEMENTS = frozenset(_SKIPPED_ELEMENTS.split())
 """Elements whose content is no part of the text."""
 MARGINS = frozenset(["nav", "aside", "footer"])
 MARGIN_ROLES = frozenset(["banner", "complementary", "contentinfo", "navigation", "search"])
@@ -117,7 +117,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
             pieces += filter(None, ["”" if tag == "q" else "", places.pop().separator])
             add(element.tail)
             continue
-        if tag in LEFT_OUT:
+        if tag in SKIPPED_ELEMENTS:
             walk.skip_subtree()
             if tag in ("iframe", "object", "svg") and NOT_READ not in warnings and _embeds_text(element):
                 warnings.append(NOT_READ)

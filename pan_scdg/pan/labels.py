@@ -43,13 +43,13 @@ def read_labels(path: Path) -> dict[Key, bool]:
     return labels
 
 
-def match_labels(path: Path, keys: Iterable[Key], *, among: bool) -> dict[Key, bool]:
+def match_labels(path: Path, keys: Iterable[Key], *, within_class: bool) -> dict[Key, bool]:
     """Return the answers of a table for the pairs of a check that have one, in the order of the pairs.
 
     Args:
         path: of the table.
         keys: the names of the pairs.
-        among: the texts were compared with each other, so that the order of two names does not matter.
+        within_class: the texts were compared with each other, so that the order of two names does not matter.
 
     Raises:
         UserError: see `read_labels`; or a line is about another pair.
@@ -57,7 +57,7 @@ def match_labels(path: Path, keys: Iterable[Key], *, among: bool) -> dict[Key, b
     labels = read_labels(path)
     matched: dict[Key, bool] = {}
     for key in keys:
-        for form in (key, key[::-1])[: 1 + among]:
+        for form in (key, key[::-1])[: 1 + within_class]:
             if form in labels:
                 matched[key] = labels.pop(form)
     if labels:

@@ -27,7 +27,7 @@ ELEMENTS = {
 """Those of HTML; any other is a ``span``."""
 FAMILIES = {"span": "text", "a": "text", "section": "section"}
 """Kinds of styles of the elements of text that are no paragraphs."""
-LEFT_OUT = (
+SKIPPED_ELEMENTS = (
     *(f"{TEXT}{name}" for name in ("tracked-changes", "ruby-text", "hidden-text", "sequence-decls", "variable-decls")),
     *(f"{OFFICE}{name}" for name in ("annotation", "annotation-end", "event-listeners", "scripts")),
     *(f"{SVG}title", f"{SVG}desc"),
@@ -113,7 +113,7 @@ def _make_page(body: Any, formats: Formats) -> None:
     """Give all elements the names of HTML and styles of CSS."""
     from lxml import etree
 
-    etree.strip_elements(body, *LEFT_OUT, with_tail=False)
+    etree.strip_elements(body, *SKIPPED_ELEMENTS, with_tail=False)
     notes = list(body.iter(f"{TEXT}note"))
     for number, note in enumerate(notes, 1):
         for part in list(note):

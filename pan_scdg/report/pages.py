@@ -98,23 +98,23 @@ def _read_run(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[st
 
 
 def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Report:
-    method, among, about = job["profile"]["decide"]["method"], bool(job["among"]), job["check"]
+    method, within_class, about = job["profile"]["decide"]["method"], bool(job["within_class"]), job["check"]
     lines = {kind: list[dict[str, Any]]() for kind in ("suspicious", "source", "old")}
     for line in read_lines(folder / TEXTS):
         lines[line["kind"]].append(line)
     suspicious, others = lines["suspicious"], [*lines["source"], *lines["old"]]
     targets = {line["name"]: _read_text(line).exclude_quotations(method) for line in suspicious}
-    sources = (targets if among else {}) | {line["name"]: _read_text(line) for line in others}
+    sources = (targets if within_class else {}) | {line["name"]: _read_text(line) for line in others}
     words = {line["name"]: line["words"] for line in suspicious}
-    source_words = (words if among else {}) | {line["name"]: line["words"] for line in others}
+    source_words = (words if within_class else {}) | {line["name"]: line["words"] for line in others}
     shown = []
     for record in records:
         names = record["suspicious"], record["source"]
         shown.append(make_report_pair(record, names, (words[names[0]], source_words[names[1]])))
     counts = {"source": len(lines["source"]), "old text": len(lines["old"])}
-    compared = ["each other"] * among + [format_count(n, what) for what, n in counts.items() if n]
+    compared = ["each other"] * within_class + [format_count(n, what) for what, n in counts.items() if n]
     title = f"{format_count(len(targets), 'text')} compared with {', '.join(compared)}"
-    facts = {**describe_job(job, job["template"]), "suspicious_texts": len(targets)}
+    facts = {**describe_job(job, job["handout"]), "suspicious_texts": len(targets)}
     not_listed = f"{about['not_listed']:,} pairs that cannot reach the threshold are not listed"
     return Report(
         " and ".join(title.rsplit(", ", 1)),
@@ -126,10 +126,10 @@ def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[
         (
             *about["lines"],
             *_warn_undecided(records),
-            *([AMONG] if among else []),
+            *([AMONG] if within_class else []),
             *([not_listed] if about["not_listed"] else []),
         ),
-        among=among,
+        within_class=within_class,
         not_listed=about["not_listed"],
         not_read=about["not_read"],
         table_file=PAIRS_TABLE,

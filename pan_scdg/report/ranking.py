@@ -52,7 +52,7 @@ def rank_texts(report: Report) -> list[RankedText]:
     pairs: dict[str, list[RankedPair]] = {name: [] for name in report.suspicious}
     for number, pair in enumerate(report.pairs, 1):
         pairs[pair.suspicious].append(RankedPair(number, pair, False))
-        if report.among and pair.source in pairs:
+        if report.within_class and pair.source in pairs:
             pairs[pair.source].append(RankedPair(number, pair, True))
     texts = [_rank_text(report, name, own) for name, own in pairs.items()]
     return sorted(texts, key=lambda t: (DECISION_ORDER[t.decision], t.best is None, t.best or 0, t.name))

@@ -89,7 +89,7 @@ class Report:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Profile, model, fingerprint, version and the like, shown as they are, by name."""
     warnings: tuple[str, ...] = ()
-    among: bool = False
+    within_class: bool = False
     """The texts were compared with each other: which one of a pair came first is unknown."""
     not_listed: int = 0
     """Pairs that the first stage left out, for they cannot reach the threshold."""

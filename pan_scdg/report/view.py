@@ -75,7 +75,7 @@ class Row:
         """Return the share of the suspicious text's characters inside passages that count."""
         return measure_share(list_places(self.pair, self.left.excluded), len(self.left.text))
 
-    def list_passages(self, among: bool) -> list[list[Any]]:
+    def list_passages(self, within_class: bool) -> list[list[Any]]:
         """Return words, part and places of each passage, for the script.
 
         The part is a number of `WITHIN`. The places are begins and ends of what counts, in characters, one after the
@@ -84,7 +84,10 @@ class Row:
         data: list[list[Any]] = []
         for words, passage in zip(self.words, self.pair.passages):
             one = replace(self.pair, passages=(passage,))
-            sides = [list_places(one, self.left.excluded), list_places(one, self.right.excluded, True) if among else []]
+            sides = [
+                list_places(one, self.left.excluded),
+                list_places(one, self.right.excluded, True) if within_class else [],
+            ]
             data.append([words, WITHIN[passage.within], *(list(chain(*places)) for places in sides)])
         return data
 
@@ -216,7 +219,7 @@ def arrange_page(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> Page:
 def _list_texts(report: Report, rows: Sequence[Row]) -> Iterator[TextRow]:
     """Yield the suspicious texts of the table; those without a listed pair get numbers after all others."""
     views = {row.pair.suspicious: row.left for row in rows}
-    if report.among:
+    if report.within_class:
         views |= {row.pair.source: row.right for row in rows if row.pair.source in report.suspicious}
     free = count(1 + max((view.number for row in rows for view in (row.left, row.right)), default=0))
     for rank, text in enumerate(rank_texts(report)[:MAX_ROWS], 1):

@@ -118,19 +118,19 @@ def describe_explanation(passage: MeasuredPassage, words: int, margin: float | N
     return " ".join(parts)
 
 
-def describe_job(job: Mapping[str, Any], template: str | None = None) -> dict[str, Any]:
+def describe_job(job: Mapping[str, Any], handout: str | None = None) -> dict[str, Any]:
     """Return the facts of a report about program, profile and models, each with the beginning of its fingerprint.
 
     Args:
         job: the content of ``job.json``.
-        template: name of the text that all authors received, if there is one.
+        handout: name of the text that all authors received, if there is one.
     """
     facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": job["profile"]["name"]}
     for name, identity in job["models"].items():
         shown = job.get("model_names", {}).get(name, "")
         facts[name] = f"{shown} {str(identity.get('weights', ''))[:FINGERPRINT_CHARACTERS]}".strip()
-    if template is not None:
-        facts["template"] = f"{template} (text in common with it does not count)"
+    if handout is not None:
+        facts["handout"] = f"{handout} (text in common with it does not count)"
     return facts
 
 

@@ -38,7 +38,7 @@ from pan_scdg.sentences import split_sentences
 
 BLOCK_POSTINGS = 1 << 20
 """Postings that are sorted together; it bounds the memory of building an index."""
-MARGIN = 1e-7
+ROUNDING_MARGIN = 1e-7
 """Rounding to steps of 1e-9 moves a score by far less: every document so near the cut is sorted."""
 FUSION_DECIMALS = 12
 """Fused scores are rounded, so that documents with the same ranks in other sentences are equal."""
@@ -176,7 +176,7 @@ class ImpactIndex(LexicalIndex):
         docs = np.flatnonzero(matched)
         if len(docs) > depth:
             cut = len(docs) - depth
-            docs = docs[scores[docs] >= np.partition(scores[docs], cut)[cut] - MARGIN]
+            docs = docs[scores[docs] >= np.partition(scores[docs], cut)[cut] - ROUNDING_MARGIN]
         places, steps = self._places[docs], round_to_steps(scores[docs])
         best = np.lexsort((places, -steps))[:depth]
         return places[best], steps[best]

@@ -21,7 +21,7 @@ from pan_scdg.retrieval.terrier_jars import MEMORY_VARIABLE, start_terrier
 from pan_scdg.retrieval.terrier_terms import TermPipeline
 
 DOC_IDS, INDEX = "documents.json", "index"
-MARGIN = 64
+EXTRA_RANKS = 64
 """Documents first requested beyond the cut: enough unless more of them share the score of the last place."""
 
 
@@ -89,7 +89,7 @@ class TerrierIndex(LexicalIndex):
         Terrier cuts inside a tie wherever its internal order says. So more is requested until what follows the last
         place that is needed scores less, or nothing follows.
         """
-        requested = depth + MARGIN
+        requested = depth + EXTRA_RANKS
         chosen = [self._pick_rarest(unit, terms) for unit in units]
         waiting = dict(enumerate(words for words in chosen if words))
         rankings: dict[int, Ranking] = {}
@@ -100,8 +100,8 @@ class TerrierIndex(LexicalIndex):
                 if len(steps) == requested < len(self._doc_ids) and steps[-1] == np.sort(steps)[-depth]:
                     undecided[unit] = waiting[unit]
                 else:
-                    scores = {self._doc_ids[d]: int(s) / SCORE_STEPS for d, s in zip(docs, steps)}
-                    rankings[unit] = rank_best(scores, depth)
+                    by_id = {self._doc_ids[d]: int(s) / SCORE_STEPS for d, s in zip(docs, steps)}
+                    rankings[unit] = rank_best(by_id, depth)
             waiting, requested = undecided, requested * 4
         return [rankings[unit] for unit in sorted(rankings)]
 

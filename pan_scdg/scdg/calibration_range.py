@@ -14,7 +14,7 @@ from pan_scdg.scdg.aggregation import Aggregate, Floats
 from pan_scdg.scdg.sequences import TokenIds, Tokenizer
 from pan_scdg.settings import CalibrationRange
 
-MARGIN = 0.15
+RANGE_MARGIN = 0.15
 """Tolerated distance from the range, as a share: the first 150 words of a text differ from the whole by up to 13 %."""
 LANGUAGE = "outside calibration: language or characters"
 MAX_NEGATIVES = 1000
@@ -62,12 +62,12 @@ def find_range(facts: Sequence[TargetFacts]) -> CalibrationRange:
 
 
 def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: Aggregate) -> list[str]:
-    """Return a line for each way in which a target lies outside the range by more than `MARGIN`.
+    """Return a line for each way in which a target lies outside the range by more than `RANGE_MARGIN`.
 
     For a window aggregation the lower limit of the length is at most w, since a target of one window is scored like a
     longer one. Only window aggregations have an upper limit: the best of more windows is larger by chance.
     """
-    low, high = 1 - MARGIN, 1 + MARGIN
+    low, high = 1 - RANGE_MARGIN, 1 + RANGE_MARGIN
     (fewest, most), (least, largest) = known.tokens, known.nats_per_byte
     enough = fewest if aggregate.entry.parameter != "w" else min(fewest, int(aggregate.parameter))
     warnings = []

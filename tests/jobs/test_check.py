@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from pan_scdg import Scorer, UserError
+from pan_scdg.jobs.check_input import NO_HANDOUT
 from pan_scdg.jobs.decisions import USUAL_SCORE, DecidedPair, compare_with_cohorts
-from pan_scdg.jobs.material import NO_TEMPLATE
-from pan_scdg.methods import Score
+from pan_scdg.methods import Measurements
 from pan_scdg.methods.alignment import AlignmentSettings
 from pan_scdg.pan.documents import CONVERTERS
 from pan_scdg.records import DocumentPair, TextFile
@@ -337,7 +337,7 @@ def test_a_template_does_not_count(check: Callable[..., Any], tmp_path: Path) ->
     (row,) = read_rows(tmp_path / "out")
     assert (row["decision"], row["score"], row["passages"]) == ("no sign", "0.000000", "0")
     wrong = check(texts, "--among", "--template", ESSAYS / "suspicious" / "alice.txt", output="wrong")
-    assert f"warning: {NO_TEMPLATE}: alice.txt\n" in wrong.err
+    assert f"warning: {NO_HANDOUT}: alice.txt\n" in wrong.err
     assert "Excluded: " not in wrong.err
 
 
@@ -654,7 +654,7 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear() -> None:
     def decide(score: float, others: Sequence[float], copied: float = 0.0, kind: str = "source") -> bool | None:
         texts = [TextFile(str(number), "", Path()) for number in range(len(others) + 2)]
         kinds = dict(zip(texts, ["suspicious", "source", *[kind] * len(others)]))
-        measured = Score({"copied": copied, "words": 90.0})
+        measured = Measurements({"copied": copied, "words": 90.0})
         pairs = [
             DecidedPair(DocumentPair(texts[0], text), {"score": s, "decision": s == score, "unclear": None}, measured)
             for text, s in zip(texts[1:], [score, *others])

@@ -8,7 +8,7 @@ import pytest
 from pan_scdg.align.locator import PassageLocator
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import TextCache
-from pan_scdg.methods import MethodOptions, Score
+from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings, open_locator, warn_about_texts
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.profile import load_profile
@@ -42,7 +42,7 @@ def method() -> AlignmentMethod:
     return AlignmentMethod(SETTINGS, MethodOptions())
 
 
-def score(method: AlignmentMethod, *targets: str) -> list[Score]:
+def score(method: AlignmentMethod, *targets: str) -> list[Measurements]:
     return method.score([TextPair(str(i), "s", text, SOURCE) for i, text in enumerate(targets)])
 
 

@@ -206,7 +206,7 @@ def test_a_text_is_a_row_with_its_sources_and_a_share_that_follows_marks(page: "
         ReportPair("b.txt", "c.txt", 0.6, "likely", passages[1]),
         ReportPair("a.txt", "c.txt", 0.1, "no sign"),
     )
-    report = Report("Three", texts, texts, pairs, 0.5, among=True)
+    report = Report("Three", texts, texts, pairs, 0.5, within_class=True)
     open_page(page, save_report(report, tmp_path / "report.html"))
     assert list_texts(page) == [
         ["1", "a.txt", "●", "likely", "64", "60", "%", "b.txt"],

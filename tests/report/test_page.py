@@ -261,7 +261,7 @@ def test_texts_compared_with_each_other_are_no_sources() -> None:
     texts = {name: ReportText(name, f"The text of {name}. " * 20) for name in "ab"}
     passage = MeasuredPassage(make_passage(0, 100, 0, 100), 0.9, 0.9)
     page = render_report(
-        Report("Among", texts, texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5, among=True)
+        Report("Among", texts, texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5, within_class=True)
     )
     assert sorted(Page(page).texts.values()) == [texts["a"].text, texts["b"].text]
     assert "Other text" in page

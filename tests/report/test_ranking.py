@@ -12,9 +12,9 @@ from tests.passages import make_passage
 from tests.report.samples import Page
 
 
-def make_report(pairs: tuple[ReportPair, ...], *, among: bool = False) -> Report:
+def make_report(pairs: tuple[ReportPair, ...], *, within_class: bool = False) -> Report:
     texts = {name: ReportText(name, "0123456789" * 10) for name in "abcd"}
-    return Report("Texts", texts, texts, pairs, 0.5, among=among)
+    return Report("Texts", texts, texts, pairs, 0.5, within_class=within_class)
 
 
 def make_evidence(begin: int, end: int, begin2: int = 0, *, counts: bool = True) -> MeasuredPassage:
@@ -48,7 +48,7 @@ def test_a_text_has_the_worst_decision_of_its_pairs_and_the_union_of_their_passa
 
 
 def test_of_texts_compared_with_one_another_both_have_a_row() -> None:
-    rows = {name: rest for name, *rest in read_texts(make_report(PAIRS, among=True))}
+    rows = {name: rest for name, *rest in read_texts(make_report(PAIRS, within_class=True))}
     assert rows["d"] == ["● likely", "58", "30 %", "b"]
     assert rows["c"] == ["● likely", "75", "40 %", "b a"]
 
@@ -61,7 +61,7 @@ def test_what_all_were_given_is_no_part_of_the_share() -> None:
 
 def test_a_text_that_is_too_short_says_nothing_about_the_others() -> None:
     pairs = (ReportPair("a", "b", 0.9, "unclear", too_short=("b",)), ReportPair("a", "c", 0.1, "no sign"))
-    assert read_texts(make_report(pairs, among=True)) == [
+    assert read_texts(make_report(pairs, within_class=True)) == [
         ("b", "◐ unclear", "64", "0 %", ""),
         ("a", "○ no sign", "16", "0 %", ""),
         ("c", "○ no sign", "16", "0 %", ""),

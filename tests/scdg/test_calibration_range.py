@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import (
-    MARGIN,
+    RANGE_MARGIN,
     TargetFacts,
     compute_share_at_least,
     find_range,
@@ -81,13 +81,13 @@ def test_range_spans_all_targets() -> None:
 
 @pytest.mark.parametrize("aggregate", [AVERAGE, WINDOW])
 def test_inside_and_at_the_margin_nothing_is_said(aggregate: Aggregate) -> None:
-    edge = 1 - MARGIN
+    edge = 1 - RANGE_MARGIN
     for facts in (
         INSIDE,
         TargetFacts(200, 1.0, 0.6),
         TargetFacts(1035, 2.0, 1.0),
         TargetFacts(170, 1.0 * edge, 0.6 * edge),
-        TargetFacts(170, 2.0 * (1 + MARGIN), 0.6),
+        TargetFacts(170, 2.0 * (1 + RANGE_MARGIN), 0.6),
     ):
         assert list_range_warnings(facts, KNOWN, aggregate) == []
 

@@ -46,8 +46,8 @@ MIN_RUNNING_LINES, MAX_RUNNING_LENGTH = 3, 100
 """Times that a text has the same line, whatever its numbers, and its length, by which it is a header or footer."""
 MAX_RUNNING_BLOCK = 4
 """Lines of a footer with the next header; more in a row are text that is repeated."""
-NO_TEMPLATE = "the template is in none of the texts, check that it is the right file"
-MIN_TEMPLATE_RUN = 5
+NO_HANDOUT = "the template is in none of the texts, check that it is the right file"
+MIN_HANDOUT_RUN = 5
 """Words in a row that mark a part of the template: fewer occur in any text."""
 MIN_NAMED_SHARE = 0.25
 """Least share of the authors whose texts contain a passage of a source that is named: it may be the question."""
@@ -82,29 +82,29 @@ class CheckedText(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Inputs:
+class CheckPaths:
     """The folders or files of a check; an empty one is not given."""
 
     suspicious: Path
     sources: Path | None
-    among: bool
+    within_class: bool
     """The suspicious texts are compared with each other, too."""
     old: Path | None = None
     """Texts of former years: the suspicious ones are compared with them as with sources."""
-    template: Path | None = None
+    handout: Path | None = None
     """A text that all authors received."""
     author_folders: bool = False
     """Each text is in the folder of its author, whose texts are not compared with each other."""
 
 
 @dataclass(frozen=True)
-class Material:
+class CheckInput:
     """All texts of a check; a number of a text is its place in `texts`."""
 
     suspicious: tuple[CheckedText, ...]
     sources: tuple[CheckedText, ...]
     old: tuple[CheckedText, ...]
-    among: bool
+    within_class: bool
     """The suspicious texts are compared with each other, too."""
     excluded: tuple[str, ...] = ()
     """Lines about what many suspicious texts share and no source has: it is not compared."""
@@ -117,9 +117,9 @@ class Material:
     @property
     def first_source(self) -> int:
         """Return the number of the first text that suspicious ones are compared with; all that follow are others."""
-        return 0 if self.among else len(self.suspicious)
+        return 0 if self.within_class else len(self.suspicious)
 
-    def is_among(self, pair: Indices) -> bool:
+    def is_within_class(self, pair: Indices) -> bool:
         """Return True for a pair of two suspicious texts."""
         return max(pair) < len(self.suspicious)
 
@@ -134,17 +134,17 @@ class Material:
         return hash_text("\0\0".join([*lines, *(hash_text(t.shown.text) for t in self.texts)]))
 
 
-def collect_texts(inputs: Inputs, notices: Notices) -> Material:
+def collect_texts(inputs: CheckPaths, notices: Notices) -> CheckInput:
     """Read all texts, and exclude what all authors received.
 
     Raises:
         UserError: a file cannot be read, a folder has no texts, there is nothing to compare, or names are ambiguous.
     """
     received = None
-    if inputs.template is not None:
-        received = read_any_document(inputs.template).text
+    if inputs.handout is not None:
+        received = read_any_document(inputs.handout).text
         if not count_words(received):
-            raise UserError("contains no words", "give the text that all authors received", inputs.template)
+            raise UserError("contains no words", "give the text that all authors received", inputs.handout)
 
     def read(path: Path | None, kind: TextKind, prefix: str = "") -> list[CheckedText]:
         own = Notices(notices.strict)
@@ -159,26 +159,26 @@ def collect_texts(inputs: Inputs, notices: Notices) -> Material:
             raise UserError("contains no folders of authors", "leave out --author-folders", inputs.suspicious)
     if inputs.sources is None and inputs.old is None and len(suspicious) < 2:
         raise UserError("contains only one text", "give at least two with --among", inputs.suspicious)
-    sources = read(inputs.sources, "source", SIDES["source"] if inputs.among else "")
+    sources = read(inputs.sources, "source", SIDES["source"] if inputs.within_class else "")
     old = read(inputs.old, "old", SIDES["old"])
     present = {text.author for text in suspicious} - {""}
     old = [text._replace(author=next(filter(present.__contains__, _list_folders(text)), "")) for text in old]
-    names = Counter(text.shown.name for text in ([*suspicious] if inputs.among else []) + sources + old)
+    names = Counter(text.shown.name for text in ([*suspicious] if inputs.within_class else []) + sources + old)
     if (name := max(names, key=names.__getitem__)) and names[name] > 1:
         raise UserError(f"two texts have the name {name} in the report", "rename one of them", inputs.suspicious)
     written = [*suspicious, *old]
     excluded: list[str] = []
-    if received is not None and inputs.template is not None:
-        sources, _ = _exclude_template(sources, received)
-        written, excluded = _exclude_template(written, received)
+    if received is not None and inputs.handout is not None:
+        sources, _ = _exclude_handout(sources, received)
+        written, excluded = _exclude_handout(written, received)
         if not excluded:
-            notices.add_file(NO_TEMPLATE, inputs.template.name)
+            notices.add_file(NO_HANDOUT, inputs.handout.name)
     authors = [text.author for text in written]
     required = count_required(_count_authors(authors[: len(suspicious)]))
     written, lines = _exclude_questions(written, sources, required, authors)
     new, old = written[: len(suspicious)], written[len(suspicious) :]
     first, second, third = (tuple(_warn(text, notices) for text in side) for side in (new, sources, old))
-    return Material(first, second, third, inputs.among, (*excluded, *lines))
+    return CheckInput(first, second, third, inputs.within_class, (*excluded, *lines))
 
 
 def _make_text(name: str, document: ReadDocument, kind: TextKind, prefix: str, notices: Notices) -> CheckedText:
@@ -224,20 +224,20 @@ def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:
     return text._replace(shown=text.shown._replace(excluded=excluded), compared=file)
 
 
-def _exclude_template(texts: Sequence[CheckedText], template: str) -> tuple[list[CheckedText], list[str]]:
+def _exclude_handout(texts: Sequence[CheckedText], handout: str) -> tuple[list[CheckedText], list[str]]:
     """Return the texts without the template, and a line about how much of it was in how many, if any was."""
     masked: list[CheckedText] = []
-    given = read_words(template)
+    given = read_words(handout)
     begins, is_found = given.words[:, 0], np.zeros(len(given.words), bool)
-    lines = {forms: span for span, forms in _list_lines(template, given)}
+    lines = {forms: span for span, forms in _list_lines(handout, given)}
     count = 0
     for text in texts:
         words = read_words(text.text)
-        runs = find_runs(words, given, MIN_TEMPLATE_RUN)
+        runs = find_runs(words, given, MIN_HANDOUT_RUN)
         places = [(*run.target, *run.source) for run in runs]
         # a shorter line, such as a heading, is one of the template if it is the same line
         for span, forms in _list_lines(text.text, words):
-            is_own = len(forms) < MIN_TEMPLATE_RUN and forms in lines
+            is_own = len(forms) < MIN_HANDOUT_RUN and forms in lines
             if is_own and not any(run.target.begin <= span[0] < run.target.end for run in runs):
                 places.append((*span, *lines[forms]))
         for _, _, *place in places:
