@@ -83,6 +83,7 @@ class PassageLocator:
             return []
         alignment = self.align(target, source)
         evidence = self.find_evidence(target, source, alignment)
+        evidence = [part for one in evidence for part in alignment.split_patchwork(one)]
         evidence = alignment.add_copies(evidence) if evidence else []
         return [passage._replace(counts=True) for passage in evidence]
 

@@ -34,7 +34,9 @@ MIN_RUN_SHARE = 0.8
 EXACT_END_SHARE = 0.6
 """Share of any passage inside runs from which it ends where they end."""
 RUN_OVERHANG = 40
-"""Characters of such a run that may be outside the passage."""
+"""Characters of such a run that may be outside the passage, and between the runs of one patch."""
+MAX_BLANK_SHARE = 0.1
+"""Largest share of a unit of another source that a run reaches into, for example by its first word."""
 MIN_COPY_WORDS = 16
 """Words in runs of a verbatim passage beside others, however short it is."""
 MAX_LINE_WORDS, MAX_LINE_PART, MIN_LINE_SHARE = 24, 1 / 3, 0.4
@@ -165,6 +167,31 @@ class Alignment:
         within, counts = classify_passage(self.target.parts, *passage.target)
         return MeasuredPassage(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
 
+    def split_patchwork(
+        self, measured: MeasuredPassage, is_similar: npt.NDArray[np.bool_] | None = None
+    ) -> list[MeasuredPassage]:
+        """Return the copied stretches of a passage that is mostly text between them; else the passage itself.
+
+        Text between them is units that neither are copied nor have a seed, such as those from other sources.
+
+        Args:
+            measured: the passage.
+            is_similar: True for units of the target that resemble the source otherwise, ``[u]``.
+        """
+        target, source = measured.target, measured.source
+        inside = [run for run in self.runs if run.target.overlaps(target) and run.source.overlaps(source)]
+        if not inside or _measure_copied(inside, target) >= EXACT_END_SHARE * target.length:
+            return [measured]
+        units = range(*np.searchsorted(self.target.spans.mean(axis=1), target).tolist())
+        seeded = {s.target for s in self.seeds if Span(*self.source.spans[s.source].tolist()).overlaps(source)}
+        for unit in units:
+            span = Span(*self.target.spans[unit].tolist())
+            copied = _measure_copied(inside, span) / max(1, span.length)
+            is_like = unit in seeded or (is_similar is not None and is_similar[unit])
+            if copied < MIN_RUN_SHARE and (is_like or copied > MAX_BLANK_SHARE):
+                return [measured]
+        return [self.measure(_make_passage(run)) for run in join_runs(inside, RUN_OVERHANG)]
+
     def add_copies(self, evidence: Sequence[MeasuredPassage]) -> list[MeasuredPassage]:
         """Return passages of a pair with its shorter verbatim ones that overlap none."""
         copies = [_make_passage(run) for run, words in self._list_copies() if words >= MIN_COPY_WORDS]
@@ -257,6 +284,11 @@ class Alignment:
         missing = max(0.0, 1 - _measure_shorter(span) / FULL_LENGTH)
         excess = max(1.0, len(self.target.units) * len(self.source.units) / USUAL_PAIRS)
         return MIN_COSINE + (SHORT_COSINE + LONG_TEXT_COSINE * math.log(excess)) * missing
+
+
+def _measure_copied(runs: Iterable[VerbatimMatch], target: Span) -> int:
+    """Return the characters of a span of the target that are inside runs."""
+    return sum(max(0, _clip(run.target, target).length) for run in runs)
 
 
 def find_clusters(comparison: Comparison, seeds: Sequence[Seed], gap: int) -> list[Cluster]:

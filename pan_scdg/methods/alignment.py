@@ -5,6 +5,7 @@ from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import regex
 
 from pan_scdg.align.locator import Locator, PassageLocator
@@ -22,6 +23,8 @@ MAX_CALIBRATED_CANDIDATES = 14_000
 15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
 MIN_MATCH = 1.0
 """Score of an alignment of sentences that is shown as a passage: two sentences or more that match closely."""
+MIN_SIMILAR = 0.5
+"""Cosine of a sentence with one of the source from which it may be that sentence in other words."""
 _MARKS: Any = regex.compile(r"\p{P}*")
 UNREAD = f"{UNKNOWN_SCRIPT}: only copied words decide"
 
@@ -150,9 +153,17 @@ class AlignmentMethod:
             return [_include_marks(one, target, source) for one in alignment.add_copies(evidence)]
         counted = [passage for passage in evidence if passage.counts]
         counted += self._find_sentences(target, source, alignment, counted)
+        similar = self._find_similar(target, source)
+        counted = [part for one in counted for part in alignment.split_patchwork(one, similar)]
         uncounted = (passage for passage in evidence if not passage.counts)
         others = [p for p in uncounted if not any(p.target.overlaps(one.target) for one in counted)]
         return alignment.add_copies([*counted, *others])
+
+    def _find_similar(self, target: str, source: str) -> npt.NDArray[np.bool_]:
+        """Return True for the sentences of the target that resemble one of the source, ``[u]``."""
+        first, second = self.encoder.encode(target), self.encoder.encode(source)
+        nearest = (first.vectors @ second.vectors.T).max(axis=1, initial=0.0)
+        return np.asarray(nearest >= MIN_SIMILAR, np.bool_)
 
     def _is_unread(self, target: str, source: str) -> bool:
         """Return True if the encoder does not know the script of one of the texts."""

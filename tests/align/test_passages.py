@@ -71,6 +71,25 @@ def test_a_short_copy_is_marked_beside_a_longer_one(words: int, is_marked: bool)
     assert PassageLocator().locate(f"{before} So {short}, they say.", source) == []
 
 
+@pytest.mark.parametrize(("sources", "parts"), [(4, 7), (2, 7), (1, 1)])
+def test_passages_of_a_patchwork_end_where_the_evidence_ends(sources: int, parts: int) -> None:
+    halves = [make_sentences(14, seed) for seed in range(1, sources + 1)]
+    texts = [[f"{a[:-1]} {b.lower()}" for a, b in zip(text[::2], text[1::2])] for text in halves]
+    target = " ".join(sentence for row in zip(*texts) for sentence in row)
+    for text in texts:
+        found = PassageLocator().locate(target, " ".join(text))
+        expected = text if parts > 1 else [" ".join(text)]
+        assert [cut(target, one.passage) for one in found] == [sentence.rstrip(".") for sentence in expected]
+        assert min(one.verbatim for one in found) == 1
+
+
+def test_text_of_ones_own_in_a_copy_is_part_of_the_passage() -> None:
+    copied, own = make_sentences(9, 1), make_sentences(2, 2)
+    target = " ".join([*copied[:4], own[0], *copied[4:], own[1]])
+    (found,) = PassageLocator().locate(target, " ".join(copied))
+    assert cut(target, found.passage) == " ".join([*copied[:4], own[0], *copied[4:]]).rstrip(".")
+
+
 def test_a_copy_in_the_middle_of_sentences() -> None:
     copied = " ".join(make_sentences(6, 1))[20:-20].strip()
     target, source = (" ".join(make_sentences(9, seed)) for seed in (2, 3))

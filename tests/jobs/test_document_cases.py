@@ -375,6 +375,7 @@ CASES = [
     Case("marks-in-marks.txt", join(f'She writes: "{INNER}" Not here.', *OTHER), NO_SIGN),
     Case("announced.txt", join(f"As Karlsen writes:\n\n{QUOTED}", *OTHER), NO_SIGN),
     Case("announced-copy.txt", join(f"My own argument is as follows:\n\n{COPIED}")),
+    Case("a-worksheet.txt", join(f"Question 2. Write your answer to the following question:\n\n{COPIED}")),
     Case("single-marks.txt", join(f"She writes: '{QUOTED}' Not here.", *OTHER), NO_SIGN),
     Case("block.docx", docx(run(QUOTED), "<w:ind w:left='720' w:right='720'/>"), NO_SIGN),
     Case("italic.html", html(f"She writes:</p><p><em>{QUOTED}</em>"), NO_SIGN),
