@@ -15,6 +15,7 @@ from zipfile import ZipFile
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score, roc_auc_score
 
 from pan_scdg import Scorer, UserError
 from pan_scdg.jobs.check_input import NO_HANDOUT
@@ -22,6 +23,7 @@ from pan_scdg.jobs.decisions import USUAL_SCORE, DecidedPair, compare_with_cohor
 from pan_scdg.methods import Measurements
 from pan_scdg.methods.alignment import AlignmentSettings
 from pan_scdg.pan.documents import CONVERTERS
+from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, TextFile
 from tests.pan.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 from tests.report.samples import Page
@@ -702,3 +704,34 @@ def test_pictures_are_no_words_and_a_short_answer_has_no_passage(check: Callable
     rows = {row["suspicious"]: row for row in read_rows(tmp_path / "out")}
     assert rows["a.md"]["decision"] == "no sign"
     assert (rows["five.txt"]["decision"], rows["five.txt"]["passages"]) == ("unclear", "0")
+
+
+def test_a_check_is_a_result_that_other_commands_read(check: Callable[..., Any], cli: Cli, tmp_path: Path) -> None:
+    check(ESSAYS / "suspicious", ESSAYS / "sources")
+    out, truth = tmp_path / "out", tmp_path / "truth.csv"
+    page = (out / "report.html").read_bytes()
+    (out / "report.html").unlink()
+    assert cli("report", out).code == 0
+    assert (out / "report.html").read_bytes() == page
+
+    rows = [(row["suspicious"], row["source"], float(row["score"])) for row in read_rows(out)][:40]
+    labels = [number % 3 == 0 for number in range(40)]
+    lines = [f"{a},{b},{'yes' if label else 'no'},note" for (a, b, _), label in zip(rows, labels)]
+    truth.write_text("\n".join(["suspicious,source,label,other", *lines, f"{COPY[0]},unknown.txt,,no answer"]))
+    done = cli("evaluate", "--output", out, "--truth", truth, "--json")
+    assert done.code == 0, done.err
+    figures = json.loads(done.out)["results"][0]["measures"]
+    assert figures["auroc"]["value"] == pytest.approx(roc_auc_score(labels, [score for *_, score in rows]))
+    profile = ("--profile", tmp_path / "own.toml", "--write", tmp_path / "mine.toml")
+    done = cli("calibrate", "--scores", out, "--truth", truth, *profile)
+    assert done.code == 0, done.err
+    scores = {score for *_, score in rows}
+    best = max(f1_score(labels, [score >= threshold for *_, score in rows]) for threshold in scores)
+    decide = load_profile(str(tmp_path / "mine.toml")).need_decide()
+    predicted = [score >= (decide.threshold or 0) - 1e-6 for *_, score in rows]
+    assert f1_score(labels, predicted) == pytest.approx(best)
+    truth.write_text("suspicious,source,label\nalice.txt,nobody.txt,yes\n")
+    for command in (("evaluate", "--output", out), ("calibrate", "--scores", out, *profile)):
+        done = cli(*command, "--truth", truth)
+        assert (done.code, "'alice.txt' and 'nobody.txt' are no pair of this check" in done.err) == (2, True)
+        assert "The truth of a check is a table" in cli(*command).err.replace("the truth", "The truth")

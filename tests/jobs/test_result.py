@@ -56,6 +56,7 @@ def test_a_last_line_without_end_is_ignored_and_overwritten(tmp_path: Path, rest
     path.write_text(path.read_text() + rest)
     scores = ScoreFile(path)
     assert list(scores) == [("s1", "r")]
+    assert path.read_text().endswith(rest), "what reads a published result changes nothing"
     scores.append([line(3)])
     assert list(ScoreFile(path)) == [("s1", "r"), ("s3", "r")]
 
