@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from pan_scdg.retrieval.dense import find_nearest
 
-KEPT, BLOCK = 2000, 8192
+KEPT, BLOCK_ROWS = 2000, 8192
 Float32s = npt.NDArray[np.float32]
 
 
@@ -28,8 +28,8 @@ def write_vectors(count: int, queries: Float32s, path: Path) -> None:
     """Write random unit vectors as float16; every 16th is near one of the queries, many of those near each other."""
     rng = np.random.default_rng(0)
     with open(path, "wb") as file:
-        for start in range(0, count, BLOCK):
-            vectors = rng.standard_normal((min(BLOCK, count - start), queries.shape[1]), dtype=np.float32)
+        for start in range(0, count, BLOCK_ROWS):
+            vectors = rng.standard_normal((min(BLOCK_ROWS, count - start), queries.shape[1]), dtype=np.float32)
             near = queries[rng.integers(len(queries), size=len(vectors[::16]))]
             # Differences of a few units in the last place of float16 move a similarity by about one step.
             vectors[::16] = near + 1e-4 * vectors[::16] + rng.integers(2, size=(len(near), 1)) * queries.mean(0)
@@ -56,8 +56,8 @@ def search(queries: Float32s, path: Path, device: str = "cpu") -> list[set[int]]
 def multiply(queries: Float32s, vectors: Float32s) -> None:
     """Find the best of each block by float32 products, then the best of these."""
     scores, places = [], []
-    for start in range(0, len(vectors), BLOCK):
-        products = queries @ vectors[start : start + BLOCK].T
+    for start in range(0, len(vectors), BLOCK_ROWS):
+        products = queries @ vectors[start : start + BLOCK_ROWS].T
         chosen = np.argpartition(products, -min(KEPT, products.shape[1]), axis=1)[:, -KEPT:]
         scores.append(np.take_along_axis(products, chosen, axis=1))
         places.append(chosen + start)

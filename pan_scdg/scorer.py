@@ -56,10 +56,7 @@ class PairResult:
     score: float
     """The value compared with the threshold: the aggregated gain in nats per token, or the score of another method."""
     decision: bool | None
-    """True if ``score >= threshold``; None without a threshold in the profile, or for this model.
-
-    `ReportPair.decision` is a word instead.
-    """
+    """True if ``score >= threshold``; None without a threshold in the profile, or for this model."""
     threshold: float | None
     gains: Floats = field(repr=False)
     """Signed gain of every token, ``[n]`` nats; of length 0 if the profile has no table ``[gains]``."""

@@ -22,7 +22,7 @@ REWRITERS = ("ranhli/l2r_data", "Weixin-Liang/ChatGPT-Detector-Bias", "baoguangs
 TRANSLATIONS = ("cltk/", "PerseusDL/", "katherinethai/", "several Bible")
 """Sources (by their beginning) whose groups are translations of the same passage."""
 FILES = ("lm-text/heldout.jsonl.xz", "paraphrase/heldout.jsonl.xz", "paraphrase/thesaurus-wordnet.jsonl.xz")
-BLOCK = (500, 1400)
+BLOCK_CHARACTERS = (500, 1400)
 """Characters of a block of running text, as host of a passage."""
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(\"'])")
 
@@ -91,7 +91,7 @@ class Material:
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Return held-out running text in pieces of ``BLOCK`` characters; an abstract is one of them."""
+        """Return held-out running text in pieces of ``BLOCK_CHARACTERS`` characters; an abstract is one of them."""
         return (*self.abstracts, *(block for work in self.works for block in _blocks(work)))
 
     @cached_property
@@ -168,10 +168,10 @@ def _blocks(work: Work) -> Iterator[Block]:
     number, held = 0, ""
     for paragraph in work.paragraphs:
         for piece in pieces(paragraph):
-            if held and len(held) + len(piece) > BLOCK[1]:
+            if held and len(held) + len(piece) > BLOCK_CHARACTERS[1]:
                 number, held = number + 1, ""
             held = f"{held}\n\n{piece}" if held else piece
-            if len(held) >= BLOCK[0]:
+            if len(held) >= BLOCK_CHARACTERS[0]:
                 yield Block(f"{work.id}#{number}", held)
                 number, held = number + 1, ""
 
@@ -180,7 +180,7 @@ def pieces(paragraph: str) -> Iterator[str]:
     """The paragraph, cut between sentences where it is longer than a block may be."""
     held = ""
     for sentence in sentences(paragraph):
-        if held and len(held) + len(sentence) >= BLOCK[1]:
+        if held and len(held) + len(sentence) >= BLOCK_CHARACTERS[1]:
             yield held
             held = ""
         held = f"{held} {sentence}".strip()

@@ -12,7 +12,7 @@ Flags = npt.NDArray[np.bool_]
 PAIR_METRICS = ("precision", "recall", "f1", "fpr", "balanced_accuracy", "mcc", "auroc", "average_precision")
 
 
-class DecidedPairs(NamedTuple):
+class LabelledPairs(NamedTuple):
     """Pairs with their truth, and their scores and decisions in a result, in one order."""
 
     keys: Sequence[tuple[str, str]]
@@ -62,7 +62,7 @@ def bootstrap_pairs(
     return _collect([compute_weighted_metrics(labels, scores, decisions, counts) for counts in draws])
 
 
-def bootstrap_pair_differences(first: DecidedPairs, other: DecidedPairs) -> Intervals:
+def bootstrap_pair_differences(first: LabelledPairs, other: LabelledPairs) -> Intervals:
     """Return the paired 95 % interval of each measure of ``other`` minus that of ``first``.
 
     Both are measured on the same resamples, so that the difficulty of the pairs cancels.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pan_scdg.evaluation.pairs import DecidedPairs
+from pan_scdg.evaluation.pairs import LabelledPairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +17,7 @@ SIZE = (5.0, 4.0)
 DOTS = 150
 """An inch."""
 LONGEST_NAME = 30
-Results = Mapping[str, DecidedPairs]
+Results = Mapping[str, LabelledPairs]
 """Evaluated pairs by the name of the result."""
 
 
@@ -57,7 +57,7 @@ def draw_precision_recall(axes: "Axes", results: Results) -> None:
     axes.legend(loc="lower left", frameon=False)
 
 
-def draw_scores(axes: "Axes", name: str, pairs: DecidedPairs) -> None:
+def draw_scores(axes: "Axes", name: str, pairs: LabelledPairs) -> None:
     """Draw the histogram of the scores of both classes with the threshold."""
     labels, scores = np.array(pairs.labels, dtype=bool), np.array(pairs.scores, dtype=np.float64)
     edges = np.histogram_bin_edges(scores, bins=min(40, max(10, len(scores) // 5)))

@@ -144,7 +144,7 @@ def write_check(check_input: CheckInput, worker: PairWorker, options: CheckOptio
         save_page(render_report(report), work.staged / PAGE)
         files += [TEXTS_TABLE, PAIRS_TABLE, PAGE]
         work.publish(files, **about, incidents=work.scores.list_incidents())
-    return [wording.summarise(report), wording.explain_decisions(report.threshold), wording.CAUTION]
+    return [wording.summarise(report), wording.explain_findings(report.threshold), wording.CAUTION]
 
 
 def list_pairs(check_input: CheckInput) -> Iterator[Indices]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import (
-    DecidedPairs,
+    LabelledPairs,
     bootstrap_pair_differences,
     bootstrap_pairs,
     compute_pair_metrics,
@@ -60,7 +60,7 @@ class Evaluation:
     figures: Mapping[str, float]
     intervals: Intervals
     """95 % bootstrap intervals; some figures have none."""
-    pairs: DecidedPairs | None = None
+    pairs: LabelledPairs | None = None
     queries: Mapping[str, Mapping[str, float]] | None = None
     """Measure -> query -> value."""
 
@@ -176,7 +176,7 @@ def _evaluate_decisions(
     digest: str,
 ) -> Evaluation:
     """Return the measures of decisions, given their labels in the same order and the digest of the input."""
-    decided = DecidedPairs(
+    decided = LabelledPairs(
         list(truth),
         list(truth.values()),
         _list_scores(records),

@@ -9,7 +9,7 @@ import numpy as np
 
 from pan_scdg.records import TokenGains
 from pan_scdg.report.ranking import has_points, scale_score
-from pan_scdg.report.records import DECISION_ORDER, PairDecision, Report, ReportPair
+from pan_scdg.report.records import FINDING_ORDER, Finding, Report, ReportPair
 from pan_scdg.report.texts import TextView
 
 CHART_WIDTH = 1000
@@ -28,7 +28,7 @@ MAX_GAP_POINTS = 2
 class Part(NamedTuple):
     """The pairs of a bar with one decision; place and height in shares of the chart's height."""
 
-    decision: PairDecision
+    finding: Finding
     pairs: int
     bottom: float
     height: float
@@ -75,7 +75,7 @@ def make_histogram(report: Report) -> Histogram | None:
 
     A bin ends at the threshold.
     """
-    scored = [(pair.score, pair.decision) for pair in report.pairs if pair.score is not None]
+    scored = [(pair.score, pair.finding) for pair in report.pairs if pair.score is not None]
     if len(scored) < 2:
         return None
     threshold = report.threshold
@@ -89,7 +89,7 @@ def make_histogram(report: Report) -> Histogram | None:
     number = math.ceil((high - start) / width - 1e-9) + 1
     edges = (start + width * np.arange(number + 1)).tolist()
     places = np.clip(np.searchsorted(edges, np.asarray(values) + 1e-9 * width, "right") - 1, 0, number - 1).tolist()
-    counts = Counter((place, decision) for place, (_, decision) in zip(places, scored))
+    counts = Counter((place, finding) for place, (_, finding) in zip(places, scored))
     most = max(Counter(places).values())
     top = math.log10(1 + most)
     left, whole = edges[0], edges[-1] - edges[0]
@@ -103,14 +103,14 @@ def make_histogram(report: Report) -> Histogram | None:
     return Histogram(tuple(bars), tuple(across), tuple(up), None if threshold is None else (threshold - left) / whole)
 
 
-def _stack_parts(counts: Mapping[tuple[int, PairDecision], int], place: int, top: float) -> Iterator[Part]:
+def _stack_parts(counts: Mapping[tuple[int, Finding], int], place: int, top: float) -> Iterator[Part]:
     """Yield the parts of a bar: the top of each is at the number of pairs up to it."""
     total, bottom = 0, 0.0
-    for decision in DECISION_ORDER:
-        if pairs := counts.get((place, decision), 0):
+    for finding in FINDING_ORDER:
+        if pairs := counts.get((place, finding), 0):
             total += pairs
             height = math.log10(1 + total) / top
-            yield Part(decision, pairs, bottom, height - bottom)
+            yield Part(finding, pairs, bottom, height - bottom)
             bottom = height
 
 

@@ -15,8 +15,8 @@ from pan_scdg.report.texts import LEVEL_EDGES, describe_levels
 from pan_scdg.report.view import MAX_PAGE_BYTES, arrange_page, dump_data
 from pan_scdg.report.wording import (
     CAUTION,
-    DECISION_MEANINGS,
-    DECISION_SYMBOLS,
+    FINDING_MEANINGS,
+    FINDING_SYMBOLS,
     LOOK_NEXT,
     POINTS,
     REASON_BELOW,
@@ -68,8 +68,8 @@ def render_report(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> str:
         report=report,
         summary=summarise(report),
         facts=list_facts(report),
-        symbols=DECISION_SYMBOLS,
-        meanings=DECISION_MEANINGS,
+        symbols=FINDING_SYMBOLS,
+        meanings=FINDING_MEANINGS,
         reason_below=REASON_BELOW,
         caution=CAUTION,
         look_next=LOOK_NEXT,
@@ -93,7 +93,7 @@ def render_summary(report: Report) -> str:
     """Return a fragment for a notebook: the first pair with its passages, without style or script."""
     detail = arrange_page(report).details.get(1)
     template = open_templates().get_template("summary.html.j2")
-    return template.render(detail=detail, report=report, symbols=DECISION_SYMBOLS, meanings=DECISION_MEANINGS)
+    return template.render(detail=detail, report=report, symbols=FINDING_SYMBOLS, meanings=FINDING_MEANINGS)
 
 
 def _make_policy(style: str, script: str) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from pan_scdg.report.records import (
-    DECISION_ORDER,
+    FINDING_ORDER,
     Excluded,
-    PairDecision,
+    Finding,
     Report,
     ReportPair,
     ReportText,
@@ -37,7 +37,7 @@ class RankedText(NamedTuple):
     """A suspicious text with the decision and the score of its best pair."""
 
     name: str
-    decision: PairDecision
+    finding: Finding
     score: float | None
     share: float
     """Share of the text in passages that count, of all its pairs with a sign of reuse, 0 to 1."""
@@ -55,18 +55,18 @@ def rank_texts(report: Report) -> list[RankedText]:
         if report.within_class and pair.source in pairs:
             pairs[pair.source].append(RankedPair(number, pair, True))
     texts = [_rank_text(report, name, own) for name, own in pairs.items()]
-    return sorted(texts, key=lambda t: (DECISION_ORDER[t.decision], t.best is None, t.best or 0, t.name))
+    return sorted(texts, key=lambda t: (FINDING_ORDER[t.finding], t.best is None, t.best or 0, t.name))
 
 
 def _rank_text(report: Report, name: str, pairs: list[RankedPair]) -> RankedText:
-    signs = tuple(one for one in pairs if one.pair.decision != "no sign" and not one.pair.too_short)
+    signs = tuple(one for one in pairs if one.pair.finding != "no sign" and not one.pair.too_short)
     share = measure_text_share(report.suspicious, name, signs)
     # a text that is too short is unclear itself, and says nothing about the other one
     decisive = [one for one in pairs if not one.pair.too_short or name in one.pair.too_short]
     if not decisive:
         return RankedText(name, "no sign", None, share, None, signs)
     best, number = decisive[0].pair, decisive[0].number
-    return RankedText(name, best.decision, best.score, share, number, signs)
+    return RankedText(name, best.finding, best.score, share, number, signs)
 
 
 def measure_text_share(texts: Mapping[str, ReportText], name: str, pairs: Iterable[RankedPair]) -> float:
@@ -123,9 +123,9 @@ def list_next(report: Report) -> list[int]:
     """Return the numbers of the best pairs without a sign of reuse, at most `MAX_NEXT_PAIRS`."""
     points = (measure_points(pair.score, report.threshold) for pair in report.pairs)
     pairs = enumerate(zip(report.pairs, points), 1)
-    return [number for number, (pair, own) in pairs if is_next(pair.decision, own)][:MAX_NEXT_PAIRS]
+    return [number for number, (pair, own) in pairs if is_next(pair.finding, own)][:MAX_NEXT_PAIRS]
 
 
-def is_next(decision: str, points: int | None) -> bool:
+def is_next(finding: str, points: int | None) -> bool:
     """Return True if a pair without a sign of reuse is so near the threshold that a reader should look at it."""
-    return decision == "no sign" and points is not None and points >= MIN_NEXT_POINTS
+    return finding == "no sign" and points is not None and points >= MIN_NEXT_POINTS

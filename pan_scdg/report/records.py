@@ -16,9 +16,9 @@ from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.progress import format_count
 from pan_scdg.records import Passage, Span, TokenGains
 
-PairDecision = Literal["likely", "unclear", "no sign"]
+Finding = Literal["likely", "unclear", "no sign"]
 """Likely: the score reaches the threshold. Unclear: it is near it, there is none, or a text is too short."""
-DECISION_ORDER: dict[PairDecision, int] = {"likely": 0, "unclear": 1, "no sign": 2}
+FINDING_ORDER: dict[Finding, int] = {"likely": 0, "unclear": 1, "no sign": 2}
 QUOTED: dict[Kind, str] = {
     "quotation": "in a quotation",
     "references": "in a list of references",
@@ -62,13 +62,13 @@ class ReportText(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportPair:
-    """A decided pair; both names are keys of the report's texts."""
+    """A decided pair as a page shows it; both names are keys of the report's texts."""
 
     suspicious: str
     source: str
     score: float | None
-    decision: PairDecision
-    """A word for people; `PairResult` has True, False or None, by the threshold alone."""
+    finding: Finding
+    """What people read of the decision, which is True, False or None."""
     passages: tuple[MeasuredPassage, ...] = ()
     warnings: tuple[str, ...] = ()
     gains: TokenGains | None = None
@@ -149,22 +149,22 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
         ]
     if record["decision"] or record["unclear"] is not None:
         too_short = {}  # the score itself is a sign
-    decision: PairDecision = "no sign"
+    finding: Finding = "no sign"
     is_unread = any(w.startswith(UNKNOWN_SCRIPT) for w in warnings) and not record["decision"]
     if record["score"] is None or record["threshold"] is None or is_short or is_unread:
-        decision = "unclear"
+        finding = "unclear"
     elif record["decision"]:
-        decision = "likely"
+        finding = "likely"
     elif record["unclear"] is not None:
-        decision = "unclear"
+        finding = "unclear"
         warnings.append(record["unclear"])
-    return ReportPair(*names, record["score"], decision, warnings=tuple(warnings), too_short=tuple(too_short))
+    return ReportPair(*names, record["score"], finding, warnings=tuple(warnings), too_short=tuple(too_short))
 
 
 def rank_pair(pair: ReportPair) -> tuple[int, bool, float]:
     """Return the key by which pairs are sorted, best first: those that are only too short after other unclear ones."""
     score = float("inf") if pair.score is None else -pair.score
-    return DECISION_ORDER[pair.decision], bool(pair.too_short), score
+    return FINDING_ORDER[pair.finding], bool(pair.too_short), score
 
 
 def read_evidence(line: Mapping[str, Any]) -> MeasuredPassage:

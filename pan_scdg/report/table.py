@@ -54,7 +54,7 @@ def format_pairs(report: Report) -> str:
         share = measure_text_share(report.suspicious, pair.suspicious, [RankedPair(rank, pair, False)])
         shares = format_share(share), format_share(measure_verbatim(pair))
         scores = points, pair.score, report.threshold
-        rows.append((rank, pair.decision, *scores, *names, len(pair.passages), *shares, SEPARATOR.join(pair.warnings)))
+        rows.append((rank, pair.finding, *scores, *names, len(pair.passages), *shares, SEPARATOR.join(pair.warnings)))
     rows += [("", NOT_READ, "", "", "", name, "", "", "", "", reason) for name, reason in report.not_read.items()]
     return _format_csv(PAIR_COLUMNS, rows)
 
@@ -65,7 +65,7 @@ def format_texts(report: Report) -> str:
     for rank, text in enumerate(rank_texts(report), 1):
         points, sources = measure_points(text.score, report.threshold), SEPARATOR.join(one.source for one in text.signs)
         warnings = SEPARATOR.join(report.suspicious[text.name].warnings)
-        rows.append((rank, text.name, text.decision, points, text.score, format_share(text.share), sources, warnings))
+        rows.append((rank, text.name, text.finding, points, text.score, format_share(text.share), sources, warnings))
     not_read = {name: reason for name, reason in report.not_read.items() if not name.startswith(OTHER_SIDES)}
     rows += [("", name, NOT_READ, "", "", "", "", reason) for name, reason in not_read.items()]
     return _format_csv(TEXT_COLUMNS, rows)

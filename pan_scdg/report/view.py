@@ -212,7 +212,7 @@ def arrange_page(report: Report, max_bytes: int = MAX_PAGE_BYTES) -> Page:
     details = {row.number: _make_detail(row, row.number in with_gains) for row in chosen}
     mark_texts((passage for detail in details.values() for passage in detail.passages), texts)
     next_rows = tuple(rows[number - 1] for number in list_next(report) if number <= len(rows))
-    signs = [(row.left, row.right, row.number) for row in rows if row.pair.decision != "no sign"]
+    signs = [(row.left, row.right, row.number) for row in rows if row.pair.finding != "no sign"]
     return Page(ranked, rows, next_rows, details, texts, make_histogram(report), make_matrix(signs))
 
 

@@ -8,10 +8,10 @@ from pan_scdg import __version__
 from pan_scdg.align.parts import MAX_QUOTATION_WORDS
 from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.report.ranking import has_points, measure_points
-from pan_scdg.report.records import QUOTED, PairDecision, Report
+from pan_scdg.report.records import QUOTED, Finding, Report
 
-DECISION_SYMBOLS: dict[PairDecision, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
-DECISION_MEANINGS: dict[PairDecision, str] = {
+FINDING_SYMBOLS: dict[Finding, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
+FINDING_MEANINGS: dict[Finding, str] = {
     "likely": "The score reaches the threshold: reuse is likely. Read the passages before you conclude anything.",
     "unclear": "The score is near the threshold or typical of these texts, or a text is too short to tell.",
     "no sign": "No sign of reuse was found. This does not prove independence, because summaries and free rewording are "
@@ -37,15 +37,15 @@ UNDECIDED = "no decisions: the threshold was chosen with another model"
 
 def summarise(report: Report) -> str:
     """Return the number of pairs with each decision in one sentence."""
-    counts = Counter(pair.decision for pair in report.pairs)
+    counts = Counter(pair.finding for pair in report.pairs)
     if len(report.pairs) == 1 and not report.not_listed:
-        return f"One pair was compared: {report.pairs[0].decision}."
+        return f"One pair was compared: {report.pairs[0].finding}."
     counts["no sign"] += report.not_listed
-    parts = [f"{counts[decision]:,} {decision}" for decision in DECISION_SYMBOLS]
+    parts = [f"{counts[finding]:,} {finding}" for finding in FINDING_SYMBOLS]
     return f"{counts.total():,} pairs were compared: {', '.join(parts)}."
 
 
-def explain_decisions(threshold: float | None) -> str:
+def explain_findings(threshold: float | None) -> str:
     """Return the explanation of the words for decisions, for a terminal."""
     if threshold is None:
         return "No decision: the threshold was calibrated for another model."

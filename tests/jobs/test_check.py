@@ -127,7 +127,7 @@ def test_python_gives_the_pairs_and_passages_of_the_command(check: Callable[...,
         report = scorer.check(texts, sources, among=True)
         with pytest.raises(UserError, match="Give sources, among=True or old"):
             scorer.check(texts)
-    rows = [(pair.suspicious, pair.source, pair.decision, f"{pair.score:.6f}") for pair in report.pairs]
+    rows = [(pair.suspicious, pair.source, pair.finding, f"{pair.score:.6f}") for pair in report.pairs]
     names = ("suspicious", "source", "decision", "score")
     assert rows == [tuple(row[name] for name in names) for row in read_rows(tmp_path / "out")]
     places = [(*p.target, *p.source) for pair in report.pairs for p in pair.passages]

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.pairs import DecidedPairs, bootstrap_pair_differences, compute_pair_metrics
+from pan_scdg.evaluation.pairs import LabelledPairs, bootstrap_pair_differences, compute_pair_metrics
 from pan_scdg.evaluation.resampling import draw_resamples
 from pan_scdg.evaluation.retrieval import bootstrap_query_differences
 from pan_scdg.jobs.evaluate import evaluate, evaluate_side_by_side, plot_pairs
@@ -191,9 +191,9 @@ def test_paired_intervals_are_percentiles_of_differences_on_the_same_resamples()
     labels = [bool(x) for x in rng.integers(2, size=40)]
     keys = [(f"s{i // 2}", f"r{i}") for i in range(40)]
 
-    def decide(noise: float) -> DecidedPairs:
+    def decide(noise: float) -> LabelledPairs:
         scores = [float(label + rng.normal(0, noise)) for label in labels]
-        return DecidedPairs(keys, labels, scores, [s > 0.5 for s in scores], 0.5)
+        return LabelledPairs(keys, labels, scores, [s > 0.5 for s in scores], 0.5)
 
     first, other = decide(0.5), decide(1.5)
     differences = []

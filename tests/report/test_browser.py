@@ -177,7 +177,7 @@ def test_a_browser_without_highlights_gets_spans_of_what_is_in_sight(page: "Page
 
 def test_pairs_are_searched_filtered_and_sorted(page: "Page", example_file: Path, example_report: Report) -> None:
     open_page(page, example_file)
-    assert [pair.decision for pair in example_report.pairs] == ["likely", "no sign"]
+    assert [pair.finding for pair in example_report.pairs] == ["likely", "no sign"]
     assert list_rows(page) == ["1"]
     page.get_by_label("Show").select_option("")
     assert list_rows(page) == ["1", "2"]
@@ -185,7 +185,7 @@ def test_pairs_are_searched_filtered_and_sorted(page: "Page", example_file: Path
     assert list_rows(page) == ["2"]
     page.get_by_label("Find").fill("")
     page.get_by_label("Show").select_option("no sign")
-    without = [str(i) for i, pair in enumerate(example_report.pairs, 1) if pair.decision == "no sign"]
+    without = [str(i) for i, pair in enumerate(example_report.pairs, 1) if pair.finding == "no sign"]
     assert list_rows(page) == without
     page.get_by_label("Show").select_option("")
     names = sorted((pair.suspicious, str(i)) for i, pair in enumerate(example_report.pairs, 1))
@@ -326,7 +326,7 @@ def test_a_telephone_shows_names_score_and_decision(page: "Page", example_file: 
     page.set_viewport_size({"width": 360, "height": 740})
     open_page(page, example_file)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    for name in (".suspicious", ".source", ".decision"):
+    for name in (".suspicious", ".source", ".finding"):
         box = page.locator(f".pairs tbody tr {name}").first.bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= 340

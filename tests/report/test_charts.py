@@ -39,9 +39,9 @@ def render_scores(scores: Iterable[float], threshold: float | None) -> str:
 def test_the_histogram_counts_every_score_on_its_side_of_the_threshold(scores: list[float], threshold: float) -> None:
     page = render_scores(scores, threshold)
     (at,) = (float(x) for x in re.findall(r'<line class="threshold" x1="(.*?)"', page))
-    parts = [(decision, *map(float, numbers)) for decision, *numbers in re.findall(PART, page)]
+    parts = [(finding, *map(float, numbers)) for finding, *numbers in re.findall(PART, page)]
     assert sum(pairs for *_, pairs in parts) == len(scores)
-    wrong = sum(pairs for decision, x, *_, pairs in parts if (decision == "likely") != (x >= at))
+    wrong = sum(pairs for finding, x, *_, pairs in parts if (finding == "likely") != (x >= at))
     assert wrong <= sum(abs(score - threshold) < 1e-6 for score in scores)
     assert LEFT <= at <= RIGHT
     for _, x, y, width, height, _ in parts:

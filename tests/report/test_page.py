@@ -250,7 +250,7 @@ def test_measures_are_details_of_a_passage() -> None:
 
 def test_an_unclear_pair_has_its_own_reasons_only() -> None:
     report = make_small_report()
-    pair = replace(report.pairs[1], decision="unclear", warnings=("the score is just below the threshold",))
+    pair = replace(report.pairs[1], finding="unclear", warnings=("the score is just below the threshold",))
     shown = render_report(replace(report, pairs=(pair,))).partition('<section class="pair"')[2]
     assert "just below the threshold" in shown
     assert "The score is near the threshold" not in shown

@@ -75,7 +75,7 @@ def test_a_score_that_is_a_sign_by_itself_counts_for_both_texts(
 ) -> None:
     record = {"score": 0.6, "threshold": 0.66, "decision": False, "method": "alignment", "unclear": unclear}
     pair = make_report_pair(record, ("t", "s"), (400, 20))
-    assert (pair.decision, pair.too_short) == ("unclear", too_short)
+    assert (pair.finding, pair.too_short) == ("unclear", too_short)
     assert "s has 20 words" in pair.warnings[-1]
 
 
