@@ -82,7 +82,7 @@ def test_only_shared_words_raise_the_bound(targets: int, sources: int, seed: int
     target, source = (EncodedText(text, np.zeros((len(text.spans), 2), np.float32)) for text in texts)
     has_seed = bool(Comparison(*texts).find_seeds(min_dice=0.0) or Alignment(*texts).runs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "MARGIN", 1e-6)
+        patch.setattr(selection, "ROUNDING_MARGIN", 1e-6)
         assert bool(select_pairs([target], [source], compute_score, 0.5)) == has_seed
 
 

@@ -27,7 +27,7 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr(CandidateScorer, "score", score_in_a_second)
     monkeypatch.setattr(retrieval.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(rerank, "BAND_RANKS", 2)
-    monkeypatch.setattr(retrieval, "RESERVED", 0)
+    monkeypatch.setattr(retrieval, "WRITING_SHARE", 0)
     return now
 
 
