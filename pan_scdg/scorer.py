@@ -16,7 +16,7 @@ from pan_scdg.jobs.check_input import CheckPaths
 from pan_scdg.jobs.cluster import Workers
 from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
 from pan_scdg.jobs.options import choose_device
-from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, PairScores, compute_pairs, read_pair_texts
+from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, PairScores, compute_pairs
 from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.engine import EngineName
@@ -321,7 +321,7 @@ class Scorer:
             return [None] * len(decided)
         if isinstance(self._worker.method, GainMethod):
             return [one.measurements for one in decided]
-        return self._worker.gain_method.score([read_pair_texts(one.pair) for one in decided])
+        return self._worker.gain_method.score([self._worker.read_texts(one.pair) for one in decided])
 
     def _describe(self, one: DecidedPair, explanation: Measurements | None) -> PairResult:
         """Return the result of a pair: the fields that `run` records, its gains and its passages."""

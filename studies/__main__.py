@@ -12,6 +12,7 @@ from pan_scdg.logs import say, say_error, show_logs
 
 PATH = click.Path(path_type=Path)
 PARTS = ("pan25", "pan26", "multinews", "retention")
+TABLES = ("pairs", "same-topic", "retrieval", "retention")
 Decorator = Callable[[Any], Any]
 
 
@@ -156,6 +157,45 @@ def rest(row: str, scored: tuple[str, ...], output: Path) -> None:
     click.echo(f"wrote {output}: {write_rest(row, scored, output)} candidates")
 
 
+@cli.command(context_settings={"ignore_unknown_options": True})
+@click.option("--data", type=PATH, help="Folder with pan25/, pan26/ and multinews/.")
+@click.option("--examples", is_flag=True, help="Read the bundled examples instead of --data, with small models.")
+@click.option("--output", type=PATH, required=True, help="Folder of all outputs.")
+@click.option("--only", type=click.Choice(TABLES), help="Make this table alone.")
+@click.option("--authors", type=PATH, help="Folder of the authors' files; see `prepare`.")
+@click.option("--plan", is_flag=True, help="Show what each row needs and what is missing here, and run nothing.")
+@click.argument("run_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUN OPTIONS]")
+def paper(
+    data: Path | None,
+    examples: bool,
+    output: Path,
+    only: str | None,
+    authors: Path | None,
+    plan: bool,
+    run_options: tuple[str, ...],
+) -> None:
+    """Make all tables: run the commands of docs/studies.md that are not complete, in their order.
+
+    After a stop, repeat the command. Options after -- are added to `pan-scdg run` and `index`.
+
+    \b
+    Example:
+      python -m studies paper --examples --output out/paper-examples
+    """
+    from pan_scdg.bundled import find_bundled
+    from studies.paper import EXAMPLES, PAPER, study_paper
+
+    if examples == (data is not None):
+        raise click.UsageError("give either --data or --examples")
+    if data is not None and not data.is_dir():
+        raise UserError("the directory does not exist", "correct --data", data)
+    rows = EXAMPLES if data is None else PAPER
+    if authors is not None:
+        rows = rows._replace(prepare=(*rows.prepare, "--authors", str(authors)))
+    where = str(find_bundled("examples") if data is None else data)
+    study_paper(rows, where, output, only, run_options, plan, click.echo)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return the exit code: 0 done, 2 wrong input or options, each fault one line on stderr."""
     show_logs()
@@ -164,6 +204,9 @@ def main(arguments: list[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as e:
         click.echo(e.format_message(), err=True)
         return 2
+    except click.exceptions.Abort:
+        say_error("interrupted. Repeat the command to go on.")
+        return 130
     except (click.ClickException, UserError, OSError) as e:
         if isinstance(e, click.ClickException):
             text = f"{e.format_message().rstrip('.')}; see --help"

@@ -32,6 +32,7 @@ from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.source_retrieval import Corpus, read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.progress import Progress
+from pan_scdg.records import Passage
 from studies import authors as published
 from studies.authors import NewsRecord, PairRecord, find_file
 from studies.contexts import MAX_INSTANCES, SEEDS, make_contexts, read_pool, select_instances
@@ -216,9 +217,7 @@ def _make_manifest(true_pairs: Sequence[TruePair], tokenizer: Path | None) -> tu
         sizes = [tokens[file.path] for file in true.pair[:2]]
         if sum(sizes) <= MAX_TOKENS:
             susp, src = _name_documents(true)
-            annotations = [
-                {"source_reference": true.pair.source.reference, **passage._asdict()} for passage in true.passages
-            ]
+            annotations = [_make_annotation(src, passage) for passage in true.passages]
             records.append(
                 PairRecord(
                     pair_id=true.pair_id,
@@ -238,6 +237,17 @@ def _make_manifest(true_pairs: Sequence[TruePair], tokenizer: Path | None) -> tu
         raise UserError(f"every pair has more than {MAX_TOKENS} tokens", "give shorter pairs")
     points.append(f"Pairs left out with more than {MAX_TOKENS:,} tokens: {len(true_pairs) - len(records)}.")
     return records, points
+
+
+def _make_annotation(source: str, passage: Passage) -> dict[str, Any]:
+    """Return a passage with the attributes of its XML feature."""
+    this, other = passage.target, passage.source
+    return {
+        "source_reference": f"{source}.txt",
+        **{"this_offset": this.begin, "this_length": this.length},
+        **{"source_offset": other.begin, "source_length": other.length},
+        "obfuscation": passage.obfuscation,
+    }
 
 
 def _open_tokenizer(folder: Path | None) -> tuple[Callable[[str], int], list[str]]:

@@ -71,7 +71,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     require_threshold(profile)
     notices = Notices(options.strict)
     check_input = collect_texts(options.inputs, notices)
-    sources = (compose(text.text).text for text in check_input.texts[check_input.first_source :])
+    sources = (compose(text.text, profile.raw_text).text for text in check_input.texts[check_input.first_source :])
     statistics = profile.method_settings.count_sources(sources)
     explains = options.gains and profile.gains is not None
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, explains)
@@ -201,7 +201,7 @@ def _choose_pairs(
     check_input: CheckInput, worker: PairWorker, rule: DecisionRule, pairs: Sequence[Indices]
 ) -> Sequence[Indices]:
     """Return all pairs; of many, those whose score may come near the threshold."""
-    method = worker.method
+    method, raw_text = worker.method, worker.profile.raw_text
     if len(pairs) <= MAX_PAIRS or rule.threshold is None or not isinstance(method, AlignmentMethod):
         return pairs
     first = check_input.first_source
@@ -209,10 +209,10 @@ def _choose_pairs(
 
         def encode_targets() -> Iterator[Any]:
             for text in check_input.suspicious:
-                yield method.encoder.encode(compose(text.text).text)
+                yield method.encoder.encode(compose(text.text, raw_text).text)
                 progress.update()
 
-        sources = (method.encoder.encode(compose(text.text).text) for text in check_input.texts[first:])
+        sources = (method.encoder.encode(compose(text.text, raw_text).text) for text in check_input.texts[first:])
         least = rule.threshold - method.settings.unclear_margin
         selected = select_pairs(encode_targets(), sources, method.settings.compute_score, least)
     chosen = {_sort(check_input, (i, first + j)) for i, j in selected}

@@ -12,11 +12,11 @@ from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import RunOptions, choose_items, describe_job
 from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
-from pan_scdg.jobs.pipeline import PairScores, compute_pairs, read_pair_texts, score_pairs
+from pan_scdg.jobs.pipeline import PairScores, compute_pairs, score_pairs
 from pan_scdg.jobs.result import SCORES, ScoreFile, open_result
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.logs import say
-from pan_scdg.methods import UNKNOWN_SCRIPT, Method, MethodOptions
+from pan_scdg.methods import UNKNOWN_SCRIPT, MethodOptions
 from pan_scdg.models.find import describe_models
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
@@ -88,7 +88,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         files = [write_scores(work, pairs)]
         if not options.scores_only:
             _note_languages(decided, notices)
-            detected = [_add_detections(one, worker.method, profile.passages is not None) for one in decided]
+            detected = [_add_detections(one, worker) for one in decided]
             decided = [one.name(names) for one, _ in detected]
             files = [
                 *_write_detections(work.staged, detected),
@@ -141,15 +141,16 @@ def _note_languages(decided: Sequence[DecidedPair], notices: Notices) -> None:
                 notices.add(warning.partition(": share")[0], str(one.pair.suspicious.path))
 
 
-def _add_detections(one: DecidedPair, method: Method, has_passages: bool) -> tuple[DecidedPair, Sequence[Passage]]:
+def _add_detections(one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, Sequence[Passage]]:
     """Return a pair and the passages of its detection XML, with a warning if a positive one has no own passages."""
     if not one.decision:
         return one, ()
+    has_passages = worker.profile.passages is not None
     if has_passages and one.passages:
         return one, [passage.passage for passage in one.passages]
-    texts = read_pair_texts(one.pair)
+    texts = worker.read_texts(one.pair)
     if not has_passages:
-        detections = tuple(map(texts.restore, method.find_passages(texts)))
+        detections = tuple(map(texts.restore, worker.method.find_passages(texts)))
         return (one, detections) if detections else (one.warn(UNDETECTED), ())
     lengths = [len(text) for text in texts.originals]
     return one.warn(NO_PASSAGE), [Passage(Span(0, lengths[0]), Span(0, lengths[1]))] if all(lengths) else []
@@ -169,7 +170,7 @@ def count_sources(profile: Profile, pairs: Sequence[DocumentPair]) -> Any:
     def read_sources() -> Iterator[str]:
         with Progress("counting terms", len(sources)) as progress:
             for source in sources.values():
-                yield compose(read_text(source)).text
+                yield compose(read_text(source), profile.raw_text).text
                 progress.update()
 
     return profile.method_settings.count_sources(read_sources())

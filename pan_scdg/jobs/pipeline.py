@@ -13,12 +13,11 @@ from pan_scdg.jobs.decisions import DecidedPair, DecisionRule
 from pan_scdg.jobs.options import OnError
 from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.jobs.worker import LocatedPassages, PairWorker, PassageTask
-from pan_scdg.methods import Measurements, Method
+from pan_scdg.methods import Measurements
 from pan_scdg.normal_form import SURPLUS_MARKS, has_surplus_marks
 from pan_scdg.notices import Notices
-from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, TextPair
+from pan_scdg.records import DocumentPair
 
 BATCH_CHARACTERS = 50_000
 """Characters of the pairs that are scored together; a longer pair is a batch of its own."""
@@ -141,13 +140,13 @@ def score_pairs(
         UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop"; with "raise" the first error
             itself.
     """
-    checked = _check_pairs(pairs, worker.method, notices, on_error)
+    checked = _check_pairs(pairs, worker, notices, on_error)
     batches = [
         batch
         for batch in make_batches(checked.lengths, worker.profile.method_settings.max_batch)
         if not all(pair in scores for pair in batch)
     ]
-    tasks = ([read_pair_texts(pair) for pair in batch] for batch in batches)
+    tasks = ([worker.read_texts(pair) for pair in batch] for batch in batches)
     with Progress("scoring pairs", sum(map(len, batches))) as progress:
         for batch, results in zip(batches, compute(tasks), strict=True):
             computed = dict(zip(batch, results, strict=True))
@@ -163,14 +162,16 @@ def score_pairs(
     return checked
 
 
-def _check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices, on_error: OnError) -> CheckedPairs:
+def _check_pairs(
+    pairs: Sequence[DocumentPair], worker: PairWorker, notices: Notices, on_error: OnError
+) -> CheckedPairs:
     """Read all pairs, and check that the method can score them."""
     checked = CheckedPairs()
     with Progress("checking pairs", len(pairs)) as progress:
         for pair in pairs:
             try:
-                texts = read_pair_texts(pair)
-                method.check(texts)
+                texts = worker.read_texts(pair)
+                worker.method.check(texts)
                 target, source = texts.originals
                 checked.lengths[pair] = len(target), len(source)
             except UserError as e:
@@ -182,7 +183,7 @@ def _check_pairs(pairs: Sequence[DocumentPair], method: Method, notices: Notices
                 if not texts.source.strip():
                     notices.add("empty source document", str(pair.source.path))
                 for file, text in zip(pair[:2], texts.originals):
-                    if has_surplus_marks(text):
+                    if not worker.profile.raw_text and has_surplus_marks(text):
                         notices.add(SURPLUS_MARKS, str(file.path))
             progress.update()
     _stop_on_errors(checked, on_error)
@@ -195,12 +196,6 @@ def _stop_on_errors(checked: CheckedPairs, on_error: OnError) -> None:
     if checked.errors and on_error == "stop":
         errors = checked.errors.values()
         raise UserErrors([UserError(e.what, f"{e.remedy}, or see --on-error", e.where, e.line) for e in errors])
-
-
-def read_pair_texts(pair: DocumentPair) -> TextPair:
-    """Read the texts of a pair."""
-    target, source = pair.suspicious, pair.source
-    return TextPair.compose(target.doc_id, source.doc_id, read_text(target), read_text(source))
 
 
 def make_batches(
@@ -249,7 +244,9 @@ def _add_passages(
     best = sorted(shown, key=lambda one: (one.decision is not True, -(one.score or 0.0)))
     measured = {one.pair for one in best[:measured_pairs]} if worker.explains else set()
     tasks = (
-        PassageTask(read_pair_texts(one.pair), one.values, one.decision is True or one.is_unclear, one.pair in measured)
+        PassageTask(
+            worker.read_texts(one.pair), one.values, one.decision is True or one.is_unclear, one.pair in measured
+        )
         for one in shown
     )
     located: dict[DocumentPair, LocatedPassages] = {}

@@ -16,8 +16,9 @@ from pan_scdg.methods.alignment import open_locator
 from pan_scdg.methods.gains import GainMethod, measure_passages
 from pan_scdg.models.find import FoundModel
 from pan_scdg.normal_form import restore_spans
+from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Profile
-from pan_scdg.records import TextPair, TokenGains
+from pan_scdg.records import DocumentPair, TextPair, TokenGains
 
 
 class PassageTask(NamedTuple):
@@ -72,6 +73,12 @@ class PairWorker:
     def __call__(self, task: PairTask) -> Any:
         """Return the scores of a batch, or the passages of a pair."""
         return self.find_passages(task) if isinstance(task, PassageTask) else self.score(task)
+
+    def read_texts(self, pair: DocumentPair) -> TextPair:
+        """Return the texts of a pair as the profile wants them, raw or in the Unicode form NFC."""
+        target, source = pair.suspicious, pair.source
+        texts = read_text(target), read_text(source)
+        return TextPair.compose(target.doc_id, source.doc_id, *texts, raw_text=self.profile.raw_text)
 
     def score(self, pairs: Sequence[TextPair]) -> list[Measurements | InputError]:
         """Return the scores of a batch; if an input cannot be computed, each pair is scored alone."""

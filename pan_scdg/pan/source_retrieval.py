@@ -7,7 +7,7 @@ from typing import Any
 
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.normal_form import SURPLUS_MARKS, compose, has_surplus_marks
+from pan_scdg.normal_form import SURPLUS_MARKS, Composed, compose, has_surplus_marks
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import MIN_ITEMS
 from pan_scdg.pan.untrusted import (
@@ -98,7 +98,7 @@ def stream_corpus(directory: Path, notices: Notices, raw_text: bool = False) -> 
     for number, record in _read_records(path, notices):
         doc_id = _parse_id(record, ("docno", "docid", "doc_id"), path, number)
         text = _parse_text(record, ("text", "default_text"), path, number, notices)
-        document = Document(doc_id, *compose(text, raw_text))
+        document = Document(doc_id, *_compose(text, raw_text, path, number, notices))
         digest = _hash_text(document.text)
         first, line = seen.setdefault(_hash_text(document.doc_id), (digest, number))
         if first != digest:
@@ -132,7 +132,7 @@ def read_queries(directory: Path, notices: Notices, raw_text: bool = False) -> l
             raise UserError(f"the query {query_id!r} is empty", "give it a text or remove it", path, number)
         if query_id in queries:
             raise UserError(f"the query {query_id!r} occurs twice", "keep one of them", path, number)
-        queries[query_id] = Query(query_id, *compose(text, raw_text))
+        queries[query_id] = Query(query_id, *_compose(text, raw_text, path, number, notices))
     if not queries:
         raise UserError("the file has no queries", "add queries", path)
     if len(queries) < MIN_ITEMS:
@@ -162,6 +162,12 @@ def _parse_id(record: Mapping[str, Any], names: tuple[str, ...], path: Path, num
     return check_id(ids.pop(), path, number)
 
 
+def _compose(text: str, raw_text: bool, path: Path, number: int, notices: Notices) -> Composed:
+    if not raw_text and has_surplus_marks(text):
+        notices.add(SURPLUS_MARKS, f"{path}:{number}")
+    return compose(text, raw_text)
+
+
 def _parse_text(record: Mapping[str, Any], names: tuple[str, ...], path: Path, number: int, notices: Notices) -> str:
     """Return the text under the first of ``names`` that is present."""
     name = next((n for n in names if n in record), None)
@@ -170,8 +176,6 @@ def _parse_text(record: Mapping[str, Any], names: tuple[str, ...], path: Path, n
     text = record[name]
     if not isinstance(text, str):
         raise UserError(f"the field {name} is not a string", "correct the field", path, number)
-    if has_surplus_marks(text):
-        notices.add(SURPLUS_MARKS, f"{path}:{number}")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

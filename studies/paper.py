@@ -1,0 +1,417 @@
+"""``paper``: all tables of the paper by the commands that docs/studies.md lists, in their order.
+
+A command whose output exists is complete and left out; the tables are made again, from all results that exist. Each
+command is a process of its own, so that the memory of a GPU is free for the next one. A row that cannot be computed
+here, for lack of a model, a GPU or an endpoint, is named in its table.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.errors import UserError
+from pan_scdg.methods.chat import URL
+from pan_scdg.models.devices import look_for_gpus
+from pan_scdg.models.find import CATALOGUE, SHORT, describe_size, find_encoder, find_model
+from pan_scdg.profile import load_profile
+from studies.pairs import name_method
+
+TABLES = ("pairs", "same-topic", "retrieval", "retention")
+TRANSFORMERS5 = "Ministral-3-8B-Base-2512"
+"""The model whose architecture the pinned transformers lacks."""
+LITERAL = ("--engine", "reference")
+"""One input at a time, as in the paper."""
+LOG = "preflight.txt"
+PLAN = ("output", "needs", "hours", "missing here")
+"""Columns of the plan."""
+HOURS = re.compile(r"(score|encode) about [\d,]+ tokens: ([\d.e+-]+) h")
+
+
+class Rows(NamedTuple):
+    """The results that the tables are made from; those of mappings are profiles by the name of their folder."""
+
+    prepare: tuple[str, ...]
+    """Options of the command."""
+    retrieval: str
+    """The input of retrieval, below the data."""
+    pairs: Mapping[str, str]
+    topic: Mapping[str, str]
+    """On the news, and on PAN25 unless they are among the pairs."""
+    first_stages: Mapping[str, str]
+    """By the name of the row; the last one is reranked by its own gains."""
+    indexed: tuple[str, ...]
+    """First stages that search the index of the last one."""
+    second: str
+    """The other first stage that is reranked."""
+    retention: Mapping[str, str]
+    literal: tuple[str, ...]
+    """Options of language models."""
+    preflights: tuple[str, ...]
+    """Profiles whose speed is measured."""
+
+
+_LANGUAGE_MODELS = {
+    "qwen": "pan25-qwen3-8b",
+    "ministral": "pan25-ministral-3-8b",
+    "llama": "pan25-llama-3.1-8b",
+}
+_LEXICAL = {name: f"pan25-{name}" for name in ("bm25", "containment", "gram-logistic")}
+PAPER = Rows(
+    prepare=("--data", "DATA"),
+    retrieval="pan26",
+    pairs={
+        "char-ngrams": "pan25-char-ngrams",
+        "bm25": "pan25-bm25",
+        "linq": "pan25-linq",
+        **{mode: f"pan25-plagbench-{mode}" for mode in ("zero", "zero-cot", "few", "few-cot")},
+        **_LANGUAGE_MODELS,
+    },
+    topic={**_LEXICAL, "qwen": "pan25-qwen3-8b"},
+    first_stages={
+        "BM25-full": "pan26-bm25-full",
+        "BM25-sentence": "pan26-bm25-sentence",
+        "Dense-full": "pan26-bge-m3-full",
+        "Dense-sentence": "pan26-bge-m3-sentence",
+        "CombSUM": "pan26-combsum",
+        "Linq": "pan26-linq-sentence",
+        "RRF": "pan26-rrf",
+        "DAAC": "pan26-qwen3-8b",
+    },
+    indexed=("Linq", "RRF", "DAAC"),
+    second="RRF",
+    retention=_LANGUAGE_MODELS,
+    literal=LITERAL,
+    preflights=("pan25-linq", *_LANGUAGE_MODELS.values(), "pan26-bge-m3-sentence", "pan26-qwen3-8b"),
+)
+EXAMPLES = Rows(
+    prepare=("--examples", "--instances", "2", "--seeds", "1"),
+    retrieval="pan26-retrieval",
+    pairs={"char-ngrams": "pan25-char-ngrams", "bm25": "pan25-bm25", "minilm": "pan25-minilm", "scdg": "scdg-mini"},
+    topic={**_LEXICAL, "scdg": "scdg-mini"},
+    first_stages={"BM25-full": "pan26-bm25-full", "BM25-sentence": "pan26-bm25-sentence", "DAAC": "offline"},
+    indexed=(),
+    second="BM25-sentence",
+    retention={"scdg": "scdg-mini"},
+    literal=(),
+    preflights=(),
+)
+"""Small data, and small models in the place of the paper's."""
+
+
+class Step(NamedTuple):
+    """A command of the sequence."""
+
+    words: tuple[str, ...]
+    tables: tuple[str, ...]
+    """Those that need it."""
+    output: Path
+    """What exists if the command is complete."""
+    row: str = ""
+    """The name of its result in the tables; empty: it is no row."""
+
+    @property
+    def profile(self) -> str | None:
+        """Return the profile of a command that computes."""
+        return self.words[self.words.index("--profile") + 1] if "--profile" in self.words else None
+
+    @property
+    def makes_table(self) -> bool:
+        """Return True for a command that makes a table from results."""
+        return self.words[:3] == ("python", "-m", "studies") and self.words[3] in TABLES
+
+    @property
+    def inputs(self) -> list[Path]:
+        """Return what must exist before a command that computes."""
+        names = ("--input", "--index", "--candidates", "--scored")
+        paths = [path for name, path in zip(self.words, self.words[1:]) if name in names]
+        paths += [self.words[-1]] if self.words[3:4] == ("rest",) else []
+        return [Path(path) for path in paths if Path(path) != self.output]
+
+
+def list_steps(rows: Rows, data: str, output: str) -> list[Step]:
+    """Return the sequence: the data, the speed of the models, and for each table its results and the table itself."""
+    prepared, source = f"{output}/data", f"{data}/{rows.retrieval}"
+    inputs = {"pairs": f"{prepared}/pan25", "news": f"{prepared}/multinews", "retention": f"{prepared}/retention"}
+
+    def make(tables: Sequence[str], command: str, *words: str, row: str = "") -> Step:
+        named = words.index("--index" if command == "pan-scdg index" else "--output")
+        return Step((*command.split(), *words), tuple(tables), Path(words[named + 1]), row)
+
+    def run(table: str, folder: str, profile: str, *options: str, row: str = "") -> Step:
+        served = [table, *(["same-topic"] if table == "pairs" and folder.partition("/")[2] in rows.topic else [])]
+        where = inputs.get(folder.partition("/")[0], source)
+        words = ("--input", where, "--profile", profile, *options, "--output", f"{output}/{folder}")
+        return make(served, "pan-scdg run", *words, row=row)
+
+    def run_pairs(table: str, group: str, profiles: Mapping[str, str], *options: str) -> list[Step]:
+        steps = []
+        for name, profile in profiles.items():
+            opened = load_profile(profile)
+            literal = rows.literal if opened.gains is not None else ()
+            row = opened.need_model().name if table == "retention" else name_method(opened)
+            steps.append(run(table, f"{group}/{name}", profile, *literal, "--scores-only", *options, row=row))
+        return steps
+
+    def tabulate(table: str, options: Sequence[str], results: Sequence[str]) -> Step:
+        where = ("--output", f"{output}/tables/{table}", "--overwrite")
+        return make((table,), f"python -m studies {table}", *options, *where, *results)
+
+    def tabulate_pairs(table: str, results: Sequence[Step]) -> Step:
+        return tabulate(table, ("--prepared", prepared), [str(step.output) for step in results])
+
+    steps = [make(TABLES, "python -m studies prepare", *rows.prepare, "--output", prepared)]
+    for profile in rows.preflights:
+        where = source if profile.startswith("pan26") else inputs["pairs"]
+        words = ("--profile", profile, "--input", where, "--output", f"{output}/preflight/{profile}")
+        steps.append(make(TABLES, "pan-scdg preflight", *words))
+
+    pairs = run_pairs("pairs", "pairs", rows.pairs)
+    steps += [*pairs, tabulate_pairs("pairs", pairs)]
+
+    more = run_pairs("same-topic", "pairs", {name: p for name, p in rows.topic.items() if name not in rows.pairs})
+    news = run_pairs("same-topic", "news", rows.topic)
+    both = [*(step for step in pairs if "same-topic" in step.tables), *more, *news]
+    steps += [*more, *news, tabulate_pairs("same-topic", both)]
+
+    *_, (last, reranked) = rows.first_stages.items()
+    index = ("--index", f"{output}/index") if rows.indexed else ()
+    if index:
+        steps.append(make(("retrieval",), "pan-scdg index", "--input", source, "--profile", reranked, *index))
+    stages = [
+        run(
+            "retrieval",
+            f"retrieval/{name.lower()}",
+            profile,
+            *(index if name in rows.indexed else ()),
+            *(rows.literal if name == last else ()),
+            row=name,
+        )
+        for name, profile in rows.first_stages.items()
+    ]
+    of_row = {step.row: str(step.output) for step in stages}
+    rest = f"{output}/retrieval/rest.txt.gz"
+    steps += [
+        *stages,
+        make(("retrieval",), "python -m studies rest", "--scored", of_row[last], "--output", rest, of_row[rows.second]),
+        run("retrieval", "retrieval/rest", reranked, "--candidates", rest, *rows.literal),
+        tabulate(
+            "retrieval",
+            (
+                *("--data", source, "--folds", f"{prepared}/pan26/folds.jsonl"),
+                *("--gains", f"{output}/retrieval/rest", "--rerank", rows.second),
+            ),
+            [f"{row}={path}" for row, path in of_row.items()],
+        ),
+    ]
+    retention = run_pairs("retention", "retention", rows.retention, "--keep-gains")
+    steps += [*retention, tabulate_pairs("retention", retention)]
+    return steps
+
+
+def adapt_table(step: Step, results: Sequence[Step]) -> Step | None:
+    """Return the command of a table with the results that exist, and the names of the others; None if none exists.
+
+    A row of `same-topic` needs both results of its profile.
+    """
+    own = [one for one in results if one.row and step.words[3] in one.tables]
+    lacking = {one.row for one in own if not one.output.exists()}
+    if len(lacking) == len({one.row for one in own}):
+        return None
+    paths = {str(one.output) for one in own if one.row in lacking}
+    words = [word for word in step.words if word.rpartition("=")[2] not in paths]
+    if "--gains" in words:
+        at = words.index("--gains")
+        if not Path(words[at + 1]).exists() or words[at + 3] in lacking:
+            del words[at : at + 4]
+    at = words.index("--overwrite") + 1
+    named = [word for row in dict.fromkeys(one.row for one in own if one.row in lacking) for word in ("--missing", row)]
+    return step._replace(words=(*words[:at], *named, *words[at:]))
+
+
+class Needs(NamedTuple):
+    """What a profile needs, and what of that is missing here."""
+
+    texts: list[str]
+    missing: list[str]
+
+
+def list_needs(step: Step) -> Needs:
+    """Return the models with their revisions, licence gate, endpoint, library and GPU that a command needs."""
+    needs = Needs([], [])
+    if step.profile is None:
+        return needs
+    profile = load_profile(step.profile)
+    for name in _list_models(step):
+        published = CATALOGUE.get(name)
+        if published is not None:
+            revision = f" at {published.commit[:SHORT]}" if published.commit else ""
+            gate = ", gated" if published.gated else ""
+            needs.texts.append(f"{name}{revision} ({describe_size(published.size)}{gate})")
+            try:
+                (find_encoder if published.encoder else find_model)(name)
+            except UserError:
+                login = " (accept its licence, set HF_TOKEN)" if published.gated else ""
+                needs.missing.append(f"pan-scdg models fetch {name}{login}")
+        if name == TRANSFORMERS5:
+            needs.texts.append("transformers 5")
+            if int(version("transformers").partition(".")[0]) < 5:
+                needs.missing.append("an environment with requirements/transformers5.txt")
+    if profile.decide is not None and profile.decide.method == "prompt":
+        settings: Any = profile.method_settings
+        needs.texts.append(f"a chat endpoint with {settings.model}")
+        needs.missing.extend(() if os.environ.get(URL) else [URL])
+        needs.missing.extend(() if find_spec("openai") else ["the extra endpoint"])
+    if any(name in CATALOGUE for name in _list_models(step)):
+        needs.texts.append("a GPU")
+        needs.missing.extend(() if look_for_gpus() else ["a GPU"])
+    return needs
+
+
+def read_hours(steps: Sequence[Step]) -> dict[Path, float]:
+    """Return the hours of commands by their outputs, from the logs of preflight that exist.
+
+    Those of other pairs with the same models are in proportion to the bytes of the documents.
+    """
+    logs: dict[tuple[str, ...], tuple[Path, dict[str, float]]] = {}
+    for step in steps:
+        log = step.output / LOG
+        if step.words[1] == "preflight" and log.is_file():
+            found = {name: float(hours) for name, hours in HOURS.findall(log.read_text(encoding="utf-8"))}
+            logs[_list_models(step)] = step.inputs[0], found
+    hours: dict[Path, float] = {}
+    for step in steps:
+        if step.words[1] not in ("run", "index") or "--candidates" in step.words or _list_models(step) not in logs:
+            continue
+        where, measured = logs[_list_models(step)]
+        parts = ["encode"] if step.words[1] == "index" else ["score"] if "--index" in step.words else list(measured)
+        own = step.inputs[0]
+        share = 1.0 if own == where or not own.is_dir() else _weigh(own) / _weigh(where)
+        hours[step.output] = share * sum(measured.get(part, 0.0) for part in parts)
+    return hours
+
+
+def _list_models(step: Step) -> tuple[str, ...]:
+    """Return the models that a command loads: an index needs no language model, given candidates need no encoder."""
+    profile = load_profile(step.profile or "")
+    own = None if profile.model is None else profile.model.name
+    names = profile.list_models()
+    if step.words[1] == "index":
+        names = [name for name in names if name != own]
+    if "--candidates" in step.words:
+        names = [name for name in names if name == own]
+    return tuple(names)
+
+
+def _weigh(folder: Path) -> int:
+    """Return the bytes of the documents of all pairs."""
+    pairs = [line.split() for line in (folder / "pairs").read_text(encoding="utf-8").splitlines()]
+    sizes = {path: path.stat().st_size for side in ("susp", "src") for path in (folder / side).iterdir()}
+    return sum(sizes[folder / "susp" / susp] + sizes[folder / "src" / src] for susp, src in pairs)
+
+
+def explain_missing(step: Step, pending: Sequence[Path] = ()) -> list[str]:
+    """Return what a command lacks here; what is ``pending``, commands before it will write."""
+    missing = list_needs(step).missing
+    for path in step.inputs:
+        if not path.exists() and not {path, *path.parents} & {*pending}:
+            missing.append(str(path))
+    return missing
+
+
+def is_complete(step: Step) -> bool:
+    """Return True if the output of a command that computes is whole."""
+    if step.words[1] == "preflight":
+        log = step.output / LOG
+        return log.is_file() and log.read_text(encoding="utf-8").rstrip().rpartition("\n")[2].find("ready") >= 0
+    return step.output.exists()
+
+
+def make_plan(steps: Sequence[Step], output: Path) -> Iterator[str]:
+    """Yield the lines of a table of what each command needs and lacks, and one about what is left."""
+    hours, rows, pending = read_hours(steps), [PLAN], list[Path]()
+    left: list[Step] = []
+    for step in (step for step in steps if not step.makes_table):
+        missing = [] if is_complete(step) else explain_missing(step, pending)
+        if not missing:
+            pending.append(step.output)
+        if not missing and not is_complete(step):
+            left.append(step)
+        name, state = str(step.output.relative_to(output)), "complete" if is_complete(step) else ", ".join(missing)
+        taken = f"{hours[step.output]:.2g}" if step.output in hours else ""
+        rows.append((name, ", ".join(list_needs(step).texts), taken, state))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    yield from ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    known = [hours[step.output] for step in left if step.output in hours]
+    spent = f", about {sum(known):.2g} h for {len(known)} of them" if known else ""
+    yield f"left here: {len(left)} of {len(rows) - 1} commands{spent}"
+
+
+def study_paper(
+    rows: Rows,
+    data: str,
+    output: Path,
+    only: str | None,
+    run_options: Sequence[str],
+    stop_after_plan: bool,
+    show: Callable[[str], None],
+) -> None:
+    """Run the commands that are not complete, and make the tables; see the module.
+
+    Args:
+        rows: `PAPER` or `EXAMPLES`.
+        data: the folder of the data.
+        output: the folder of all outputs.
+        only: one of `TABLES`; None: all.
+        run_options: further options of ``run`` and ``index``, such as ``--cluster local``.
+        stop_after_plan: run nothing.
+        show: prints what needs no answer.
+
+    Raises:
+        UserError: naming the commands that failed, after all others were run.
+    """
+    steps = [step for step in list_steps(rows, data, str(output)) if only is None or only in step.tables]
+    show("\n".join(make_plan(steps, output)))
+    if stop_after_plan:
+        return
+    failed: list[str] = []
+    for number, step in enumerate(steps, 1):
+        words = step.words
+        if step.makes_table:
+            adapted = adapt_table(step, steps)
+            if adapted is None:
+                show(f"[{number}/{len(steps)}] no result for the table {words[3]}")
+                continue
+            words = adapted.words
+        elif is_complete(step):
+            continue
+        elif missing := explain_missing(step):
+            show(f"[{number}/{len(steps)}] not run: {shlex.join(words)}: missing {', '.join(missing)}")
+            continue
+        if words[1] in ("run", "index"):
+            words = (*words, *run_options)
+        show(f"[{number}/{len(steps)}] {shlex.join(words)}")
+        if execute(words) and words[1] != "preflight":
+            failed.append(str(step.output))
+    *_, left = make_plan(steps, output)
+    show(left)
+    if failed:
+        what = f"{len(failed)} commands failed: {', '.join(failed)}"
+        raise UserError(what, "correct what they reported, and repeat this command")
+
+
+def execute(words: Sequence[str]) -> int:
+    """Run a documented command in a process of its own; return its exit code."""
+    module = ("-m", "pan_scdg", *words[1:]) if words[0] == "pan-scdg" else words[1:]
+    with subprocess.Popen([sys.executable, *module]) as process:
+        try:
+            return process.wait()
+        except BaseException:
+            process.terminate()
+            raise
