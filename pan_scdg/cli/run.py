@@ -107,7 +107,7 @@ HEADINGS = {
     type=click.FloatRange(0, min_open=True),
     metavar="HOURS",
     envvar="PAN_SCDG_DEADLINE",
-    help="Write the results within this many hours. Candidates without a score keep their coarse order.",
+    help="Write the results within this many hours. What is late is searched by BM25 alone, or keeps its coarse order.",
 )
 def run(
     directory: Path,

@@ -12,11 +12,13 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from io import StringIO
+from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +34,8 @@ MAX_RESTARTS = 3
 """Times that Ray restarts the process of a device, and repeats the task that it had."""
 TASKS_PER_WORKER = 2
 """Unfinished tasks of a worker: one that is computed, and the next."""
+PREPARED_TASKS = 2
+"""Tasks that are prepared before they are computed, in this process."""
 RESULTS_PER_WORKER = 64
 """Tasks for each worker that are unfinished, or finished and waiting for an earlier one."""
 OBJECT_STORE_BYTES = 80 << 20
@@ -87,15 +91,34 @@ class Workers(Generic[Task, Result]):
         self.count = 1
         """Number of processes that compute."""
 
-    def map(self, tasks: Iterable[Task]) -> Iterator[Result]:
+    def map(self, tasks: Iterable[Task], is_late: Callable[[], bool] | None = None) -> Iterator[Result]:
         """Yield the result of each task, in the order of the tasks, which are taken as they are needed.
+
+        Args:
+            tasks: those of a worker that prepares are taken and prepared in a thread, `PREPARED_TASKS` ahead.
+            is_late: returns True when no further task may begin; None: all tasks are computed.
 
         Raises:
             UserError: a task raised it, a process cannot start, or there is no such cluster.
             Interrupted: a process ended again and again, or a machine is lost.
         """
-        for task in tasks:
-            yield self._worker(task)
+        worker: Any = self._worker
+        if not hasattr(worker, "prepare"):
+            for task in tasks:
+                if is_late is not None and is_late():
+                    return
+                yield worker(task)
+            return
+        remaining = iter(tasks)
+
+        def prepare_next() -> list[Any]:
+            return [worker.prepare(task) for task in islice(remaining, 1)]
+
+        with ThreadPoolExecutor(1) as thread:
+            ahead = deque(thread.submit(prepare_next) for _ in range(PREPARED_TASKS))
+            while (prepared := ahead.popleft().result()) and not (is_late is not None and is_late()):
+                ahead.append(thread.submit(prepare_next))
+                yield worker.compute(prepared[0])
 
 
 @contextmanager
@@ -104,6 +127,8 @@ def open_workers(worker: Callable[[Task], Result], devices: Devices) -> Iterator
 
     Args:
         worker: computes a task. Each process has its own, which finds and loads the models there: it must be picklable.
+            One with the methods ``prepare(task)``, which uses no device, and ``compute(prepared)`` prepares the next
+            task while the device computes.
         devices: a single one computes in this process.
 
     Raises:
@@ -150,16 +175,22 @@ class _Actor:
     def __init__(self, pickled: bytes, threads: int) -> None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
         self._pickled = pickled
-        self._worker: Callable[[Any], Any] | None = None
+        self._worker: Any = None
+        self._preparing, self._computing = threading.Lock(), threading.Lock()
 
     def list_versions(self) -> dict[str, str]:
         return list_versions()
 
     def compute(self, task: Any) -> Any:
-        if self._worker is None:
-            self._worker = pickle.loads(self._pickled)
+        """Return the result of a task; Ray has two threads, one of which prepares while the other computes."""
         try:
-            return self._worker(task)
+            with self._preparing:
+                if self._worker is None:
+                    self._worker = pickle.loads(self._pickled)
+                prepares = hasattr(self._worker, "prepare")
+                prepared = self._worker.prepare(task) if prepares else task
+            with self._computing:
+                return self._worker.compute(prepared) if prepares else self._worker(prepared)
         except Exception as e:
             if _is_portable(e):
                 raise
@@ -175,11 +206,12 @@ class _RayWorkers(Workers[Task, Result]):
         self._ray: Any = None
         self._actors: list[Any] = []
 
-    def map(self, tasks: Iterable[Task]) -> Iterator[Result]:
-        """See `Workers`."""
+    def map(self, tasks: Iterable[Task], is_late: Callable[[], bool] | None = None) -> Iterator[Result]:
+        """See `Workers`; what has begun when it is late is finished."""
         remaining, calls, unfinished = iter(tasks), deque[Any](), dict[Any, Any]()
         while True:
-            self._submit(remaining, calls, unfinished)
+            if is_late is None or not is_late():
+                self._submit(remaining, calls, unfinished)
             if not calls:
                 return
             if calls[0] not in unfinished:
@@ -248,6 +280,7 @@ class _RayWorkers(Workers[Task, Result]):
                 "num_gpus": 0 if self._devices.device == "cpu" else 1,
                 "max_restarts": MAX_RESTARTS,
                 "max_task_retries": MAX_RESTARTS,
+                "max_concurrency": TASKS_PER_WORKER,
                 "scheduling_strategy": self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                     node["NodeID"], soft=False
                 ),

@@ -8,7 +8,6 @@ the cosines of the query's sentences.
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -34,6 +33,7 @@ from pan_scdg.scdg.gains import combine_passes
 from pan_scdg.scdg.sequences import (
     ScoringInput,
     TokenIds,
+    Tokenizer,
     TokenMismatchError,
     build_retrieval_conditional,
     build_retrieval_unconditional,
@@ -49,7 +49,7 @@ GAIN_DECIMALS = 6
 COSINE_DECIMALS = 5
 """Precision of the cosines of sentences; the last digits of a product depend on the processor."""
 BAND_RANKS = 50
-"""Coarse ranks that are scored before the next ones if time is limited; each band reads the corpus once."""
+"""Coarse ranks that are scored before the next ones if time is limited."""
 MATCH_TEMPERATURE = 0.05
 """Differences of cosines that are small beside it count little."""
 NO_MATCH_COSINE = -1.0
@@ -128,7 +128,11 @@ class CandidateScorer:
 
     def score(self, task: SourceTask) -> list[TargetScore]:
         """Return the numbers of each query of a task."""
-        log_probs = self._model.compute_log_probs(self._build_inputs(task))
+        return self.compute(task, build_inputs(task, self._model.tokenizer, self._settings))
+
+    def compute(self, task: SourceTask, inputs: Sequence[ScoringInput]) -> list[TargetScore]:
+        """Return the numbers of each query of a task, whose inputs are those of `build_inputs`."""
+        log_probs = self._model.compute_log_probs(inputs)
         incidents = self._model.take_incidents()
         if task.source is None or self._encoder is None:
             return [TargetScore(values, None, incidents) for values in log_probs]
@@ -137,16 +141,17 @@ class CandidateScorer:
         cosines = [compare_sentences(query, source) for query in queries]
         return [TargetScore(*both, incidents) for both in zip(log_probs, cosines, strict=True)]
 
-    def _build_inputs(self, task: SourceTask) -> list[ScoringInput]:
-        tokenizer = self._model.tokenizer
-        if task.source is None:
-            return [build_retrieval_unconditional(tokenizer, target.token_ids) for target in task.targets]
-        windows = SourceWindows(tokenizer, task.source, self._settings.windows)
-        prefixes = (windows.build_prefix(extract_terms(target.text), target.budget) for target in task.targets)
-        return [
-            build_retrieval_conditional(tokenizer, target.token_ids, prefix)
-            for target, prefix in zip(task.targets, prefixes, strict=True)
-        ]
+
+def build_inputs(task: SourceTask, tokenizer: Tokenizer, settings: RetrievalSettings) -> list[ScoringInput]:
+    """Return an input of the language model for each query of a task."""
+    if task.source is None:
+        return [build_retrieval_unconditional(tokenizer, target.token_ids) for target in task.targets]
+    windows = SourceWindows(tokenizer, task.source, settings.windows)
+    prefixes = (windows.build_prefix(extract_terms(target.text), target.budget) for target in task.targets)
+    return [
+        build_retrieval_conditional(tokenizer, target.token_ids, prefix)
+        for target, prefix in zip(task.targets, prefixes, strict=True)
+    ]
 
 
 def compare_sentences(query: EncodedText, source: npt.NDArray[np.float32]) -> Floats:
@@ -197,46 +202,42 @@ def count_scored_ranks(stages: Mapping[str, FirstStage], settings: RetrievalSett
 
 
 def score_candidates(
-    select: Callable[[Collection[str]], Iterable[Document]],
+    read: Callable[[Sequence[Collection[str]]], Iterable[Document]],
     targets: Mapping[str, Target],
     stages: Mapping[str, FirstStage],
     settings: RetrievalSettings,
     compute: Callable[[Iterable[SourceTask]], Iterator[list[TargetScore]]],
     scored: Container[tuple[str, str]] = (),
     keep_gains: bool = False,
-    is_late: Callable[[], bool] | None = None,
+    by_rank: bool = False,
 ) -> Iterator[list[dict[str, Any]]]:
     """Score the candidates of all queries; yield the lines of the score file, those of a source together.
 
     Each query is scored once without a source, as a task of its own, so that no gain depends on the other queries.
 
     Args:
-        select: returns documents by their ids, as `Corpus.select` does.
+        read: returns the documents of groups of ids, group by group.
         targets: the queries by id; those with the same text are scored once.
         stages: the first stage of each query.
         settings: the profile's.
-        compute: computes tasks, in order.
+        compute: computes tasks, in order; it may end before the last one.
         scored: pairs of query and document that have a line already.
         keep_gains: also return the gain of every token.
-        is_late: returns True when no further task may begin; the best coarse ranks are then scored first. None: all
-            candidates are scored.
+        by_rank: the best coarse ranks are scored first, since there may be no time for all.
     """
     queries = group_by_source(stages, settings, scored)
-    bands = [queries] if is_late is None else split_into_bands(queries, stages, settings)
-    late = is_late or (lambda: False)
+    groups = split_into_bands(queries, stages, settings) if by_rank else [queries]
     texts = {targets[query_id].text: targets[query_id] for ids in queries.values() for query_id in ids}
     with Progress("scoring queries", len(texts)) as progress:
         alone: dict[str, TargetScore] = {}
         tasks = (SourceTask(None, (target,)) for target in texts.values())
-        for text, (score,) in zip(texts, compute(takewhile(lambda _: not late(), tasks))):
+        for text, (score,) in zip(texts, compute(tasks)):
             alone[text] = score
             progress.update()
     pending: deque[tuple[str, list[str]]] = deque()
 
     def make_tasks() -> Iterator[SourceTask]:
-        for document in (document for band in bands for document in select(band)):
-            if late():
-                return
+        for document in read(groups):
             ids = queries[document.doc_id]
             distinct = list(dict.fromkeys(targets[query_id].text for query_id in ids))
             pending.append((document.doc_id, distinct))
@@ -411,10 +412,11 @@ def rank_texts(
     stage = FirstStage({}, [Ranked(doc_id, 0.0) for doc_id in documents])
     scorer = CandidateScorer(settings, model, encoder)
 
-    def select(doc_ids: Iterable[str]) -> Iterator[Document]:
-        return (Document(doc_id, *compose(documents[doc_id], profile.raw_text)) for doc_id in doc_ids)
+    def read(groups: Iterable[Iterable[str]]) -> Iterator[Document]:
+        ids = (doc_id for group in groups for doc_id in group)
+        return (Document(doc_id, *compose(documents[doc_id], profile.raw_text)) for doc_id in ids)
 
-    scored = score_candidates(select, targets, {one.query_id: stage}, settings, partial(map, scorer.score))
+    scored = score_candidates(read, targets, {one.query_id: stage}, settings, partial(map, scorer.score))
     lines = {line["document"]: line for lines in scored for line in lines}
     ranking = rank_query(one, stage, lines.__getitem__, settings).ranking
     return [Ranked(doc_id, score) for doc_id, score in ranking if score is not None]

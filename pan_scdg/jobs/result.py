@@ -157,7 +157,7 @@ class WorkFolder:
             "machine": describe_machine(self.job["device"]),
             "packages": list_packages(),
         }
-        described |= {name: value for name, value in about.items() if value}
+        described |= {name: value for name, value in about.items() if value not in (None, "", [], {})}
         described["files"] = {name: hash_file(self.staged / name) for name in files}
         former = read_job(self.output)
         stale = [] if former is None else sorted({*former["files"], PAGE} - {*files})  # `report` may have added a page

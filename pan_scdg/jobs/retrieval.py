@@ -8,14 +8,14 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.cluster import Devices, open_same_models, open_workers
+from pan_scdg.jobs.cluster import Devices, Workers, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import RunOptions, choose_items, describe_job
@@ -23,6 +23,7 @@ from pan_scdg.jobs.rerank import (
     CandidateScorer,
     RankedQuery,
     SourceTask,
+    build_inputs,
     compares_gains,
     count_scored_ranks,
     prepare_targets,
@@ -36,7 +37,7 @@ from pan_scdg.lm.offsets import make_locator
 from pan_scdg.logs import say
 from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.models.devices import choose_encoder_dtype
-from pan_scdg.models.encoder import Encoder
+from pan_scdg.models.encoder import Encoder, TokenisedTexts
 from pan_scdg.models.find import FoundModel, describe_models, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.normal_form import restore_spans
@@ -46,7 +47,7 @@ from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.pan.source_retrieval import QUERIES_NAME, Corpus, read_queries
 from pan_scdg.profile import Profile
 from pan_scdg.progress import format_count
-from pan_scdg.records import Query
+from pan_scdg.records import Document, Query
 from pan_scdg.report.pages import PAGE, write_page
 from pan_scdg.retrieval.candidates import (
     CANDIDATES,
@@ -58,8 +59,8 @@ from pan_scdg.retrieval.candidates import (
     write_stages,
 )
 from pan_scdg.retrieval.dense import EncodeTask, open_encoder, release_encoders
-from pan_scdg.retrieval.index import build_indexes, check_index, describe_index
-from pan_scdg.scdg.sequences import Offsets
+from pan_scdg.retrieval.index import BM25, UNFINISHED, build_bm25, build_indexes, check_index, describe_index
+from pan_scdg.scdg.sequences import Offsets, ScoringInput
 from pan_scdg.settings import RetrievalSettings
 
 RUN = "run.txt.gz"
@@ -67,8 +68,12 @@ SCORES = "scores.jsonl.gz"
 GAINS = "gains.jsonl.gz"
 INDEX = "index"
 """Folder of the indexes in the work folder of a run without --index."""
+TEXTS = "texts"
+"""Name, in the work folder, of a file with the texts of candidates that are scored later."""
 WRITING_SHARE = 0.02
 """Share of the time until a deadline that is left for the last tasks and the results."""
+FIRST_STAGE_SHARE = 0.75
+"""Share of it that indexes and first stage may take: candidates by BM25 alone are worth more scored than others not."""
 
 
 class RetrievalWorker:
@@ -114,9 +119,21 @@ class RetrievalWorker:
 
     def __call__(self, task: EncodeTask | SourceTask) -> Any:
         """Return the vectors of texts, or the scores of a source."""
+        return self.compute(self.prepare(task))
+
+    def prepare(self, task: EncodeTask | SourceTask) -> TokenisedTexts | tuple[SourceTask, list[ScoringInput]]:
+        """Return what `compute` needs of a task; see `open_workers`."""
         if isinstance(task, EncodeTask):
-            return self.load_encoder().encode(task.texts, task.max_tokens)
-        return self._scorer.score(task)
+            return self.load_encoder().tokenise(task.texts, task.max_tokens)
+        if self.model is None:
+            raise ValueError("the profile scores nothing")
+        return task, build_inputs(task, self.model.tokenizer, self.settings)
+
+    def compute(self, prepared: TokenisedTexts | tuple[SourceTask, list[ScoringInput]]) -> Any:
+        """Return the result of a prepared task."""
+        if isinstance(prepared, TokenisedTexts):
+            return self.load_encoder().compute(prepared)
+        return self._scorer.compute(*prepared)
 
     def load_encoder(self) -> Encoder:
         """Return the encoder of the dense routes, loaded once in a process."""
@@ -163,13 +180,13 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     Raises:
         UserError: input, settings or output are not usable; no result is published.
     """
-    is_late = None if options.deadline is None else _start_clock(options.deadline)
+    clock = None if options.deadline is None else Clock(options.deadline)
     settings, notices = profile.need_retrieval(), Notices(options.strict)
     if options.keep_gains and not settings.rerank:
         what = "--keep-gains needs a profile that scores sources"
         raise UserError(what, f"choose such a profile instead of {profile.name}, or leave it out")
     all_queries = read_queries(options.input, notices, profile.raw_text)
-    queries, partial = choose_items(tuple(all_queries), options, "queries")
+    queries, part = choose_items(tuple(all_queries), options, "queries")
     searches = options.candidates is None
     worker = RetrievalWorker(profile, options.device, options.model, options.engine, searches)
     targets = {}
@@ -195,36 +212,47 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         models,
         candidates=None if options.candidates is None else hash_candidates(options.candidates),
     )
-    warnings = [] if partial is None else [f"warning: {partial}"]
+    warnings = [] if part is None else [f"warning: {part}"]
     with open_result(options.output, job, overwrite=options.overwrite, key=CANDIDATE_KEY) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
         models = worker.models
         about: dict[str, Any] = {
-            "partial": partial and str(partial),
+            "partial": part and str(part),
             "model_names": {name: one.name for name, one in models.items()},
         }
         about["model_revisions"] = {name: one.revision for name, one in models.items() if one.revision is not None}
         say([describe_models(models.values())] if models else [])
         with open_workers(worker, options.devices) as workers:
             if stages is None:
-                folder = options.index or work.path / INDEX
-                if options.index is None and not (work.path / CANDIDATES).exists():
-                    build_indexes(corpus, folder, settings, manifest, workers.map)
-                stages = _search(corpus, queries, worker, work, folder)
+                stages = _search(corpus, queries, worker, work, options.index, manifest, workers, clock)
             _note_scripts(queries, worker, notices)
             worker.release_encoder()  # with several workers the first one is on the same GPU as this process
+            is_late = None if clock is None else clock.is_late
             if settings.rerank:
                 scored = score_candidates(
-                    corpus.select, targets, stages, settings, workers.map, work.scores, options.keep_gains, is_late
+                    partial(_read_documents, corpus, work.path / TEXTS),
+                    targets,
+                    stages,
+                    settings,
+                    lambda tasks: workers.map(tasks, is_late),
+                    work.scores,
+                    options.keep_gains,
+                    by_rank=clock is not None,
                 )
                 for lines in scored:
                     work.scores.append(lines)
+        late = []
+        if searches and (limited := _list_limited(stages, settings)):
+            late.append(f"for lack of time {format_count(len(limited), 'query')} had a first stage of BM25 alone")
+            about["searched_by_words"] = limited
         if (ranks := count_scored_ranks(stages, settings, work.scores)) is not None:
-            about["deadline"] = f"the first {ranks} candidates of each query were scored within {options.deadline:g} h"
-            warnings.append(f"warning: {about['deadline']}; the others follow in coarse order")
+            late.append(f"the first {ranks} candidates of each query were scored within {options.deadline:g} h")
             about["scored_ranks"] = ranks
             settings = settings.model_copy(update={"scored": ranks})
+        if late:
+            about["deadline"] = "; ".join(late)
+            warnings += [f"warning: {line}" for line in late]
         files = write_results(work, corpus, queries, stages, worker, settings, options.keep_gains)
         if options.report:
             files.append(write_page(work.staged, {**job, **about}, options.input))
@@ -237,23 +265,75 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     return [*notices.list_warnings(), *warnings, summary, *page]
 
 
-def _start_clock(hours: float) -> Callable[[], bool]:
-    """Return a function that returns True from the moment on when the results have to be written."""
-    end = time.monotonic() + hours * 3600 * (1 - WRITING_SHARE)
-    return lambda: time.monotonic() >= end
+class Clock:
+    """Measures the time until a deadline, of which some is left for what follows.
+
+    Args:
+        hours: until the results have to be written.
+    """
+
+    def __init__(self, hours: float) -> None:
+        self._began, self._seconds = time.monotonic(), hours * 3600
+
+    def is_late(self) -> bool:
+        """Return True if the results have to be written now."""
+        return self._has_passed(1 - WRITING_SHARE)
+
+    def is_late_to_score(self) -> bool:
+        """Return True if what is not searched yet would leave too little time for the scores."""
+        return self._has_passed(FIRST_STAGE_SHARE)
+
+    def _has_passed(self, share: float) -> bool:
+        return time.monotonic() - self._began >= self._seconds * share
 
 
 def _search(
-    corpus: Corpus, queries: Sequence[Query], worker: RetrievalWorker, work: WorkFolder, index: Path
+    corpus: Corpus,
+    queries: Sequence[Query],
+    worker: RetrievalWorker,
+    work: WorkFolder,
+    index: Path | None,
+    manifest: dict[str, Any],
+    workers: Workers[EncodeTask | SourceTask, Any],
+    clock: Clock | None,
 ) -> dict[str, FirstStage]:
-    """Return the first stage of every query, which the work folder may have already."""
-    path = work.path / CANDIDATES
-    if not path.exists():
-        stages = find_candidates(queries, index, worker.settings, worker.load_encoder)
-        _check_candidates(stages, corpus, "build the index again", index)
-        write_stages(path.with_suffix(".part"), stages)
-        os.replace(path.with_suffix(".part"), path)
+    """Return the first stage of every query, which the work folder may have already.
+
+    What is late is searched by BM25 alone, and not kept in the work folder: another run may have more time.
+    """
+    settings, path = worker.settings, work.path / CANDIDATES
+    if path.exists():
+        return read_stages(path)
+    is_late = None if clock is None else clock.is_late_to_score if settings.rerank else clock.is_late
+    folder = index or work.path / INDEX
+    complete = index is not None or build_indexes(
+        corpus, folder, settings, manifest, lambda tasks: workers.map(tasks, is_late)
+    )
+
+    def find_words() -> Path:
+        place = folder if complete else folder.with_name(f"{folder.name}{UNFINISHED}")
+        if (place / BM25).exists():
+            return place
+        build_bm25(corpus, work.path, settings.bm25)
+        return work.path
+
+    late = (lambda: True) if not complete else is_late or (lambda: False)
+    stages = find_candidates(queries, folder, settings, worker.load_encoder, late, find_words)
+    _check_candidates(stages, corpus, "build the index again", folder)
+    if _list_limited(stages, settings):
+        return stages
+    write_stages(path.with_suffix(".part"), stages)
+    os.replace(path.with_suffix(".part"), path)
     return read_stages(path)
+
+
+def _list_limited(stages: Mapping[str, FirstStage], settings: RetrievalSettings) -> list[str]:
+    """Return the queries that not all routes of the profile have searched for."""
+    return [query_id for query_id, stage in stages.items() if not stage.routes.keys() >= {*settings.routes}]
+
+
+def _read_documents(corpus: Corpus, spool: Path, groups: Sequence[Collection[str]]) -> Iterator[Document]:
+    return corpus.select(groups[0]) if len(groups) == 1 else corpus.read_in_order(groups, spool)
 
 
 def _note_scripts(queries: Sequence[Query], worker: RetrievalWorker, notices: Notices) -> None:

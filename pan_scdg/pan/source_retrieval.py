@@ -1,7 +1,8 @@
 """Read the retrieval layout of PAN 2026: corpus and queries in JSON Lines, and relevance judgements."""
 
 import hashlib
-from collections.abc import Collection, Iterator, KeysView, Mapping
+import zlib
+from collections.abc import Collection, Iterator, KeysView, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,27 @@ class Corpus:
             if document.doc_id in missing:
                 missing.remove(document.doc_id)
                 yield document
+
+    def read_in_order(self, groups: Sequence[Collection[str]], spool: Path) -> Iterator[Document]:
+        """Yield the documents of each group, group by group, while the corpus is read once.
+
+        Args:
+            groups: ids of documents; inside a group they come in the order of the corpus.
+            spool: a file that is written here, with the texts of later groups, compressed.
+        """
+        numbers = {doc_id: number for number, group in enumerate(groups) for doc_id in group}
+        later: list[list[tuple[str, int, int]]] = [[] for _ in groups]
+        with spool.open("w+b") as file:
+            for document in self.select(numbers):
+                if (number := numbers[document.doc_id]) == 0:
+                    yield document
+                    continue
+                data = zlib.compress(document.text.encode(), 1)
+                later[number].append((document.doc_id, file.tell(), len(data)))
+                file.write(data)
+            for doc_id, offset, size in (place for places in later for place in places):
+                file.seek(offset)
+                yield Document(doc_id, zlib.decompress(file.read(size)).decode())
 
 
 def find_corpus(directory: Path) -> Path | None:

@@ -46,7 +46,12 @@ class FirstStage(NamedTuple):
 
 
 def find_candidates(
-    queries: Sequence[Query], folder: Path, settings: RetrievalSettings, load_encoder: Callable[[], Encoder]
+    queries: Sequence[Query],
+    folder: Path,
+    settings: RetrievalSettings,
+    load_encoder: Callable[[], Encoder],
+    is_late: Callable[[], bool] = lambda: False,
+    find_words: Callable[[], Path] | None = None,
 ) -> dict[str, FirstStage]:
     """Return the candidates of every query, by id.
 
@@ -55,6 +60,8 @@ def find_candidates(
         folder: the indexes; see `index.build_indexes`.
         settings: the profile's.
         load_encoder: returns the encoder; called if there are dense routes.
+        is_late: returns True when the remaining queries are to be searched by `limit_to_words` of the settings.
+        find_words: returns a folder with a BM25 index for these; None: ``folder``.
 
     Raises:
         UserError: an index cannot be read, or the encoder cannot be loaded.
@@ -62,24 +69,40 @@ def find_candidates(
     texts = list(dict.fromkeys(query.text for query in queries))
     stages: dict[str, FirstStage] = {}
     with ExitStack() as stack:
+
+        def open_words(place: Path) -> dict[Route, Callable[[str], Ranking]]:
+            index = stack.enter_context(open_bm25(place, settings.bm25))
+            return {"bm25-sentence": index.search_sentences, "bm25-full": index.search_full}
+
+        late = is_late()
         lexical: dict[Route, Callable[[str], Ranking]] = {}
-        if any(route.startswith("bm25") for route in settings.routes):
-            index = stack.enter_context(open_bm25(folder, settings.bm25))
-            lexical = {"bm25-sentence": index.search_sentences, "bm25-full": index.search_full}
-        dense_routes = [route for route in settings.routes if route not in lexical]
-        dense = DenseSearch(folder, settings.need_dense(), load_encoder()) if dense_routes else None
+        if any(route.startswith("bm25") for route in settings.routes) and not late:
+            lexical = open_words(folder)
+        dense_routes = [route for route in settings.routes if not route.startswith("bm25")]
+        dense = DenseSearch(folder, settings.need_dense(), load_encoder()) if dense_routes and not late else None
         progress = stack.enter_context(Progress("first stage", len(texts)))
         for start in range(0, len(texts), GROUP_QUERIES):
             group = texts[start : start + GROUP_QUERIES]
-            by_route = {} if dense is None else {route: dense.search(route, group) for route in dense_routes}
+            late = late or (dense is not None and is_late())
+            if late and not lexical:
+                lexical = open_words(folder if find_words is None else find_words())
+            used = limit_to_words(settings) if late else settings
+            by_route = {} if dense is None or late else {route: dense.search(route, group) for route in dense_routes}
             for number, text in enumerate(group):
                 routes = {
                     route: lexical[route](text) if route in lexical else by_route[route][number]
-                    for route in settings.routes
+                    for route in used.routes
                 }
-                stages[text] = FirstStage(routes, fuse(routes, settings))
+                stages[text] = FirstStage(routes, fuse(routes, used))
                 progress.update()
     return {query.query_id: stages[query.text] for query in queries}
+
+
+def limit_to_words(settings: RetrievalSettings) -> RetrievalSettings:
+    """Return settings with the BM25 routes alone, for lack of time; with that of sentences if there is none."""
+    routes = tuple(route for route in settings.routes if route.startswith("bm25")) or ("bm25-sentence",)
+    fusion = "none" if len(routes) == 1 else "rrf" if settings.fusion == "daac" else settings.fusion
+    return settings.model_copy(update={"routes": routes, "fusion": fusion})
 
 
 def fuse(routes: Mapping[Route, Ranking], settings: RetrievalSettings) -> Ranking:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -59,14 +60,16 @@ class EncodeTask(NamedTuple):
 
 
 _encoders: dict[tuple[Path, str, bool], Encoder] = {}
+_loading = Lock()
 
 
 def open_encoder(folder: Path, device: str, raw_text: bool) -> Encoder:
     """Return the encoder in a folder, loaded once in a process."""
     key = folder, device, raw_text
-    if key not in _encoders:
-        _encoders[key] = load_encoder(folder, device, dtype=choose_encoder_dtype(device), raw_text=raw_text)
-    return _encoders[key]
+    with _loading:  # one thread prepares texts while another computes
+        if key not in _encoders:
+            _encoders[key] = load_encoder(folder, device, dtype=choose_encoder_dtype(device), raw_text=raw_text)
+        return _encoders[key]
 
 
 def release_encoders() -> None:

@@ -22,7 +22,9 @@ from pan_scdg.settings import RetrievalSettings
 
 FORMAT = 2
 """Raised when the files of an index change their meaning."""
-MANIFEST = "manifest.json"
+MANIFEST, BM25 = "manifest.json", "bm25"
+UNFINISHED = ".part"
+"""Ends the name of a folder whose indexes are not complete."""
 BM25_ENGINES: dict[str, tuple[Callable[..., None], Callable[[Path], LexicalIndex]]] = {
     "fts5": (bm25_fts5.build_index, bm25_fts5.Fts5Index),
     "impact": (bm25_impact.build_index, bm25_impact.ImpactIndex),
@@ -77,8 +79,8 @@ def check_index(folder: Path, manifest: dict[str, Any]) -> None:
 
 def build_indexes(
     corpus: Corpus, folder: Path, settings: RetrievalSettings, manifest: dict[str, Any], encode: Encode
-) -> None:
-    """Build the indexes of a manifest in a folder, which exists only once they are complete.
+) -> bool:
+    """Build the indexes of a manifest in a folder, which exists only once they are complete; return False otherwise.
 
     What an earlier process has finished is kept: whole indexes, and the vectors of whole groups of documents.
 
@@ -87,43 +89,48 @@ def build_indexes(
         folder: may exist if it has the indexes of this manifest.
         settings: the profile's.
         manifest: see `describe_index`.
-        encode: yields the vectors of each task, in order.
+        encode: yields the vectors of each task, in order; it may end before the last one.
 
     Raises:
         UserError: the folder has other indexes or cannot be written, or an engine is not installed.
     """
     if folder.exists() and any(folder.iterdir()):
         check_index(folder, manifest)
-        return
-    staged, text = folder.with_name(folder.name + ".part"), json.dumps(manifest, indent=1) + "\n"
+        return True
+    staged, text = folder.with_name(folder.name + UNFINISHED), json.dumps(manifest, indent=1) + "\n"
     try:
         if not (staged / MANIFEST).exists() or (staged / MANIFEST).read_text(encoding="ascii") != text:
             shutil.rmtree(staged, ignore_errors=True)
             staged.mkdir(parents=True)
             (staged / MANIFEST).write_text(text, encoding="ascii")
-        if "bm25" in manifest and not (staged / "bm25").exists():
-            _build_bm25(corpus, staged, settings.bm25)
+        if "bm25" in manifest:
+            build_bm25(corpus, staged, settings.bm25)
         kinds: tuple[Kind, ...] = ("chunks", "abstracts")
         for kind in (kind for kind in kinds if kind in manifest):
             with Progress(f"indexing the {kind}", len(corpus)) as progress:
                 build_vectors(corpus, staged / kind, kind, settings.need_dense(), encode, progress)
+                if progress.done < len(corpus):
+                    return False
         if folder.exists():
             folder.rmdir()
         staged.rename(folder)
+        return True
     except (OSError, sqlite3.OperationalError) as e:
         remedy = "check that its folder is writable and has free space"
         raise UserError(f"the search index cannot be written: {e}", remedy, folder) from e
 
 
-def _build_bm25(corpus: Corpus, staged: Path, engine: str) -> None:
-    """Build the BM25 index of a corpus in ``staged/bm25``."""
-    part = staged / "bm25.part"
+def build_bm25(corpus: Corpus, staged: Path, engine: str) -> None:
+    """Build the BM25 index of a corpus in ``staged/bm25``, unless it exists."""
+    if (staged / BM25).exists():
+        return
+    part = staged / f"{BM25}{UNFINISHED}"
     shutil.rmtree(part, ignore_errors=True)
-    part.mkdir()
+    part.mkdir(parents=True)
     build, _ = BM25_ENGINES[engine]
     with Progress("indexing the words", len(corpus)) as progress:
         build(_count_documents(corpus, progress), part)
-    part.rename(staged / "bm25")
+    part.rename(staged / BM25)
 
 
 def _count_documents(corpus: Corpus, progress: Progress) -> Iterator[Document]:
@@ -140,6 +147,6 @@ def open_bm25(folder: Path, engine: str) -> LexicalIndex:
     """
     _, open_index = BM25_ENGINES[engine]
     try:
-        return open_index(folder / "bm25")
+        return open_index(folder / BM25)
     except (OSError, ValueError, LookupError) as e:
         raise UserError(f"not a readable search index: {e}", "delete it and run again", folder) from e

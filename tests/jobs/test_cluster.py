@@ -5,8 +5,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 
 from pan_scdg.errors import Interrupted, UserError, UserErrors
 from pan_scdg.jobs import cluster
-from pan_scdg.jobs.cluster import RESULTS_PER_WORKER, Devices, Workers, open_workers
+from pan_scdg.jobs.cluster import PREPARED_TASKS, RESULTS_PER_WORKER, Devices, Workers, open_workers
 
 ROOT = Path(__file__).parents[2]
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
@@ -121,6 +122,62 @@ def test_several_gpus_without_ray_compute_on_one_and_say_so(
     with open_workers(call, Devices("cuda")) as one:
         assert list(one.map([(square, 3)])) == [9]
     assert "one of 4 GPUs" in capsys.readouterr().err
+
+
+class Preparing:
+    """Prepares numbers in one thread and squares them in another; fails at 40 and 50."""
+
+    def __init__(self) -> None:
+        self.threads: dict[str, set[str]] = {"prepare": set(), "compute": set()}
+
+    def prepare(self, number: int) -> str:
+        self.threads["prepare"].add(threading.current_thread().name)
+        if number == 50:
+            raise UserError("cannot be prepared", "leave it out")
+        return str(number)
+
+    def compute(self, text: str) -> int:
+        self.threads["compute"].add(threading.current_thread().name)
+        if text == "40":
+            raise UserError("cannot be computed", "leave it out")
+        return int(text) ** 2
+
+    def __call__(self, number: int) -> int:
+        return self.compute(self.prepare(number))
+
+
+def test_the_next_tasks_are_prepared_in_another_thread() -> None:
+    taken, worker = list[int](), Preparing()
+
+    def take(numbers: Iterable[int]) -> Iterator[int]:
+        for number in numbers:
+            taken.append(number)
+            yield number
+
+    with open_workers(worker, Devices("cpu")) as one:
+        assert list(one.map(take(range(30)))) == [n * n for n in range(30)]
+        assert len(worker.threads["prepare"]) == 1
+        assert worker.threads["prepare"].isdisjoint(worker.threads["compute"])
+        for first, what in ((38, "computed"), (48, "prepared")):
+            results = one.map(range(first, 60))
+            assert [next(results), next(results)] == [first**2, (first + 1) ** 2]
+            with pytest.raises(UserError, match=f"cannot be {what}"):
+                next(results)
+        taken.clear()
+        results = one.map(take(range(10)))
+        next(results)
+        results.close()
+        assert len(taken) <= 1 + PREPARED_TASKS
+        assert list(one.map([])) == []
+
+
+@pytest.mark.parametrize("worker", [square, Preparing()])
+def test_no_task_begins_when_it_is_late(worker: Callable[[int], int]) -> None:
+    done = list[int]()
+    with open_workers(worker, Devices("cpu")) as one:
+        for result in one.map(range(10), lambda: len(done) == 3):
+            done.append(result)
+    assert done == [0, 1, 4]
 
 
 @needs_ray

@@ -5,7 +5,6 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import groupby
 from math import ceil, log2
 from pathlib import Path
@@ -253,7 +252,8 @@ def test_a_run_that_was_stopped_continues_and_gives_the_same_bytes(
 @contextmanager
 def open_another_process(worker: Any, _: object) -> Iterator[Any]:
     """Compute tasks by a worker that is opened as in another process."""
-    yield SimpleNamespace(map=partial(map, pickle.loads(pickle.dumps(worker))))
+    other = pickle.loads(pickle.dumps(worker))
+    yield SimpleNamespace(map=lambda tasks, _: map(other, tasks))
 
 
 def test_the_encoder_is_freed_before_other_processes_score(

@@ -9,6 +9,8 @@ import pytest
 from pan_scdg.jobs import rerank, retrieval
 from pan_scdg.jobs.rerank import CandidateScorer, SourceTask
 from pan_scdg.jobs.result import read_job
+from pan_scdg.models.encoder import Encoder
+from pan_scdg.retrieval import candidates, dense
 from tests.jobs.test_retrieval import DOCUMENTS, run_rows
 
 Run = Callable[..., Any]
@@ -18,13 +20,13 @@ LEXICAL = {"retrieval.routes": ["bm25-sentence"], "retrieval.fusion": "none"}
 @pytest.fixture
 def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time of a clock that each task advances by a second; bands of two ranks."""
-    now, score = [0.0], CandidateScorer.score
+    now, score = [0.0], CandidateScorer.compute
 
-    def score_in_a_second(scorer: CandidateScorer, task: SourceTask) -> Any:
+    def score_in_a_second(scorer: CandidateScorer, task: SourceTask, inputs: Any) -> Any:
         now[0] += 1
-        return score(scorer, task)
+        return score(scorer, task, inputs)
 
-    monkeypatch.setattr(CandidateScorer, "score", score_in_a_second)
+    monkeypatch.setattr(CandidateScorer, "compute", score_in_a_second)
     monkeypatch.setattr(retrieval.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(rerank, "BAND_RANKS", 2)
     monkeypatch.setattr(retrieval, "WRITING_SHARE", 0)
@@ -55,6 +57,64 @@ def test_what_is_not_scored_in_time_keeps_its_coarse_order(
     changes = {"retrieval.scored": ranks} if ranks else {"retrieval.rerank": False}
     assert run(retrieval_input, tmp_path / "fewer", profile=profile_with(LEXICAL | changes)).code == 0
     assert run_rows(tmp_path / "late") == run_rows(tmp_path / "fewer")
+
+
+@pytest.fixture
+def encoding_seconds(seconds: list[float], monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds of each batch of the encoder: 8 make the index, and each of three texts needs two to be searched."""
+    compute, taken = Encoder.compute, [1.0]
+
+    def encode(encoder: Encoder, tokenised: Any) -> Any:
+        seconds[0] += taken[0]
+        return compute(encoder, tokenised)
+
+    monkeypatch.setattr(Encoder, "compute", encode)
+    monkeypatch.setattr(dense, "GROUP_DOCUMENTS", 4)
+    monkeypatch.setattr(candidates, "GROUP_QUERIES", 1)
+    return taken
+
+
+@pytest.mark.usefixtures("encoding_seconds")
+@pytest.mark.parametrize(
+    ("deadline", "limited", "ranks"),
+    [
+        (0, 4, 0),
+        (1, 4, 0),  # the chunks
+        (6, 4, 0),  # the abstracts
+        (11, 2, 0),  # the second text, which two queries do not have
+        (15, 1, 0),  # the third text
+        (18, 0, 0),  # the queries alone
+        (22, 0, 2),  # the candidates
+        (60, 0, None),
+    ],
+)
+def test_a_deadline_in_each_stage_gives_a_complete_result(
+    deadline: int, limited: int, ranks: int | None, retrieval_input: Path, run: Run, tmp_path: Path
+) -> None:
+    assert run(retrieval_input, tmp_path / "out", "--deadline", max(deadline, 1e-9) / 3600).code == 0
+    job, rows = read_job(tmp_path / "out"), run_rows(tmp_path / "out")
+    assert job is not None
+    assert (len(job.get("searched_by_words", [])), job.get("scored_ranks")) == (limited, ranks)
+    assert {row[0] for row in rows} == {"q01", "q02", "q03", "again"}
+    assert ("for lack of time" in job.get("deadline", "")) == bool(limited)
+
+
+@pytest.mark.parametrize("routes", [["bm25-sentence", "dense-sentence", "abstract"], ["dense-full"]])
+def test_an_index_that_is_late_leaves_the_result_of_bm25(
+    routes: list[str],
+    encoding_seconds: list[float],
+    retrieval_input: Path,
+    run: Run,
+    profile_with: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    encoding_seconds[0] = 1000.0
+    profile = profile_with({"retrieval.routes": routes, "retrieval.fusion": "daac" if len(routes) > 1 else "none"})
+    late = run(retrieval_input, tmp_path / "late", "--deadline", 1, profile=profile)
+    assert late.code == 0
+    assert "warning: for lack of time 4 queries had a first stage of BM25 alone" in late.err
+    assert run(retrieval_input, tmp_path / "words", profile=profile_with(LEXICAL)).code == 0
+    assert run_rows(tmp_path / "late") == run_rows(tmp_path / "words")
 
 
 def test_a_killed_run_goes_on_with_a_deadline_and_ends_as_without(

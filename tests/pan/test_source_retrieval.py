@@ -153,3 +153,6 @@ def test_a_corpus_has_the_documents_of_the_file_in_their_order(
     assert list(zip(corpus, corpus, strict=True)) == [(d, d) for d in documents]
     chosen = set(data.draw(st.lists(st.sampled_from(ids)))) | {"unknown"}
     assert list(corpus.select(chosen)) == [d for d in documents if d.doc_id in chosen]
+    groups = [chosen, set(ids) - chosen]
+    in_order = [(d.doc_id, d.text) for group in groups for d in documents if d.doc_id in group]
+    assert [(d.doc_id, d.text) for d in corpus.read_in_order(groups, folder / "spool")] == in_order
