@@ -157,7 +157,7 @@ def rest(row: str, scored: tuple[str, ...], output: Path) -> None:
     click.echo(f"wrote {output}: {write_rest(row, scored, output)} candidates")
 
 
-@cli.command(context_settings={"ignore_unknown_options": True})
+@cli.command()
 @click.option("--data", type=PATH, help="Folder with pan25/, pan26/ and multinews/.")
 @click.option("--examples", is_flag=True, help="Read the bundled examples instead of --data, with small models.")
 @click.option("--output", type=PATH, required=True, help="Folder of all outputs.")

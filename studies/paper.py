@@ -166,14 +166,8 @@ def list_steps(rows: Rows, data: str, output: str) -> list[Step]:
     def tabulate_pairs(table: str, results: Sequence[Step]) -> Step:
         return tabulate(table, ("--prepared", prepared), [str(step.output) for step in results])
 
-    steps = [make(TABLES, "python -m studies prepare", *rows.prepare, "--output", prepared)]
-    for profile in rows.preflights:
-        where = source if profile.startswith("pan26") else inputs["pairs"]
-        words = ("--profile", profile, "--input", where, "--output", f"{output}/preflight/{profile}")
-        steps.append(make(TABLES, "pan-scdg preflight", *words))
-
     pairs = run_pairs("pairs", "pairs", rows.pairs)
-    steps += [*pairs, tabulate_pairs("pairs", pairs)]
+    steps = [*pairs, tabulate_pairs("pairs", pairs)]
 
     more = run_pairs("same-topic", "pairs", {name: p for name, p in rows.topic.items() if name not in rows.pairs})
     news = run_pairs("same-topic", "news", rows.topic)
@@ -212,7 +206,16 @@ def list_steps(rows: Rows, data: str, output: str) -> list[Step]:
     ]
     retention = run_pairs("retention", "retention", rows.retention, "--keep-gains")
     steps += [*retention, tabulate_pairs("retention", retention)]
-    return steps
+
+    preflights = []
+    for profile in rows.preflights:
+        where = source if profile.startswith("pan26") else inputs["pairs"]
+        words = ("--profile", profile, "--input", where, "--output", f"{output}/preflight/{profile}")
+        models = load_profile(profile).list_models()
+        served = {table for step in steps if step.profile and _list_models(step) == models for table in step.tables}
+        preflights.append(make(sorted(served), "pan-scdg preflight", *words))
+    options = [data if word == "DATA" else word for word in rows.prepare]
+    return [make(TABLES, "python -m studies prepare", *options, "--output", prepared), *preflights, *steps]
 
 
 def adapt_table(step: Step, results: Sequence[Step]) -> Step | None:
@@ -279,25 +282,23 @@ def read_hours(steps: Sequence[Step]) -> dict[Path, float]:
 
     Those of other pairs with the same models are in proportion to the bytes of the documents.
     """
-    logs: dict[tuple[str, ...], tuple[Path, dict[str, float]]] = {}
-    for step in steps:
-        log = step.output / LOG
-        if step.words[1] == "preflight" and log.is_file():
-            found = {name: float(hours) for name, hours in HOURS.findall(log.read_text(encoding="utf-8"))}
-            logs[_list_models(step)] = step.inputs[0], found
+    models = {step.output: load_profile(step.profile).list_models() for step in steps if step.profile is not None}
+    logs = [step for step in steps if step.words[1] == "preflight" and (step.output / LOG).is_file()]
     hours: dict[Path, float] = {}
-    for step in steps:
-        if step.words[1] not in ("run", "index") or "--candidates" in step.words or _list_models(step) not in logs:
-            continue
-        where, measured = logs[_list_models(step)]
-        parts = ["encode"] if step.words[1] == "index" else ["score"] if "--index" in step.words else list(measured)
-        own = step.inputs[0]
-        share = 1.0 if own == where or not own.is_dir() else _weigh(own) / _weigh(where)
-        hours[step.output] = share * sum(measured.get(part, 0.0) for part in parts)
+    for step in (step for step in steps if step.words[1] in ("run", "index") and "--candidates" not in step.words):
+        for log in (log for log in logs if models[log.output] == models[step.output]):
+            text = (log.output / LOG).read_text(encoding="utf-8")
+            measured = {name: float(value) for name, value in HOURS.findall(text)}
+            (own, *_), (where, *_) = step.inputs, log.inputs
+            parts = ["encode"] if step.words[1] == "index" else ["score"] if "--index" in step.words else list(measured)
+            if own == where:
+                hours[step.output] = sum(measured.get(part, 0.0) for part in parts)
+            elif (own / "pairs").is_file() and (where / "pairs").is_file():
+                hours[step.output] = sum(measured.values()) * _weigh(own) / _weigh(where)
     return hours
 
 
-def _list_models(step: Step) -> tuple[str, ...]:
+def _list_models(step: Step) -> list[str]:
     """Return the models that a command loads: an index needs no language model, given candidates need no encoder."""
     profile = load_profile(step.profile or "")
     own = None if profile.model is None else profile.model.name
@@ -306,7 +307,7 @@ def _list_models(step: Step) -> tuple[str, ...]:
         names = [name for name in names if name != own]
     if "--candidates" in step.words:
         names = [name for name in names if name == own]
-    return tuple(names)
+    return names
 
 
 def _weigh(folder: Path) -> int:

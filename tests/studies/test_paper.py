@@ -13,7 +13,7 @@ from pan_scdg import bundled
 from pan_scdg.cli import run_command
 from studies import corpora, paper
 from studies.__main__ import main
-from studies.paper import EXAMPLES, PAPER, list_steps, read_hours
+from studies.paper import EXAMPLES, PAPER, adapt_table, list_steps, read_hours
 from tests.docs.trimmed import write_trimmed_examples
 from tests.studies.made_results import read_tables, write_corpus
 
@@ -120,13 +120,43 @@ def test_what_a_row_lacks_is_named_before_and_in_the_table(
     assert "OPENAI_BASE_URL" in plan["pairs/few-cot"]
     assert plan["retrieval/bm25-full"].endswith("data/pan26")
     assert plan["pairs/char-ngrams"] == "pairs/char-ngrams"
-    rows = paper.EXAMPLES._replace(pairs={"bm25": "pan25-bm25", "few": "pan25-plagbench-few"})
-    monkeypatch.setattr(paper, "EXAMPLES", rows)
-    assert main(["paper", "--examples", "--output", "out", "--only", "pairs"]) == 0
-    assert read_tables(clone / "out" / "tables" / "pairs")["medians"][-1] == {
-        "group": "Not computed",
-        "Method": "PlagBench few-shot (vanilla)",
-    }
+    shutil.copytree(clone / "examples" / "pan25-pairs", clone / "data" / "pan25", dirs_exist_ok=True)
+    shutil.copytree(clone / "examples" / "same-topic-news", clone / "data" / "multinews")
+    assert main(["paper", "--data", "data", "--output", "out", "--only", "same-topic"]) == 0
+    tables = read_tables(clone / "out" / "tables" / "same-topic")
+    for name in ("proxy-fpr", "trade-off"):
+        assert [row["Method"] for row in tables[name]][:3] == [
+            "BM25 pair score",
+            "Max 4-token-gram containment",
+            "4-token-gram logistic",
+        ]
+        assert tables[name][3:] == [{"group": "Not computed", "Method": "SCDG & Qwen3-8B-Base"}]
+    assert "not run: pan-scdg run --input out/data/multinews --profile pan25-qwen3-8b" in capsys.readouterr().out
+
+
+def test_a_table_is_made_from_the_results_that_exist(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    steps = list_steps(PAPER, "data", str(out))
+    tables = {step.words[3]: step for step in steps if step.makes_table}
+    assert adapt_table(tables["retrieval"], steps) is None
+    for name in ("bm25-full", "daac"):
+        (out / "retrieval" / name).mkdir(parents=True)
+    adapted = adapt_table(tables["retrieval"], steps)
+    assert adapted is not None
+    missing = ("BM25-sentence", "Dense-full", "Dense-sentence", "CombSUM", "Linq", "RRF")
+    assert adapted.words[4:] == (
+        *("--data", "data/pan26", "--folds", f"{out}/data/pan26/folds.jsonl"),
+        *("--output", f"{out}/tables/retrieval", "--overwrite"),
+        *(word for name in missing for word in ("--missing", name)),
+        *(f"BM25-full={out}/retrieval/bm25-full", f"DAAC={out}/retrieval/daac"),
+    )
+    for step in steps:
+        step.output.mkdir(parents=True, exist_ok=True)
+    assert all(adapt_table(step, steps) == step for step in tables.values())
+    shutil.rmtree(out / "news" / "bm25")
+    adapted = adapt_table(tables["same-topic"], steps)
+    assert adapted is not None
+    assert f"{out}/pairs/bm25" not in adapted.words, "a row needs both results"
 
 
 def test_hours_are_those_of_preflight_in_proportion_to_the_documents(tmp_path: Path) -> None:
@@ -141,5 +171,5 @@ def test_hours_are_those_of_preflight_in_proportion_to_the_documents(tmp_path: P
         (tmp_path / "out" / "preflight" / profile).mkdir(parents=True)
         (tmp_path / "out" / "preflight" / profile / "preflight.txt").write_text(f"{line}\nnot ready: ...\n")
     hours = {str(path.relative_to(tmp_path / "out")): value for path, value in read_hours(steps).items()}
-    expected = {"pairs/qwen": 30, "retention/qwen": 15, "retrieval/daac": 8}
-    assert {name: value for name, value in hours.items() if name in expected} == expected
+    expected = {"pairs/qwen": 30, "retention/qwen": 15, "retrieval/daac": 8, "index": 4.5}
+    assert hours == expected
