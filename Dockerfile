@@ -14,7 +14,7 @@
 #                  gives it.
 #
 # There is no argument for a token, which would stay in the image, and no secret mount, which the classic builder does not know:
-# what needs one is fetched into model_cache/image before the build. What lies there is baked in, too.
+# what needs one is fetched into model_cache/image before the build. What is there is baked in, too.
 ARG BASE_IMAGE=python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 
 FROM ${BASE_IMAGE} AS packages

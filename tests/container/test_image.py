@@ -49,7 +49,7 @@ def test_a_change_of_the_code_installs_and_fetches_nothing_again(
     said = docker("build", "--build-arg", f"BASE_IMAGE={base_image}", "-t", tag, tmp_path).stdout
     docker("rmi", tag)
     steps = said.split("\nStep ")
-    for command in ("pip install", "sklearn.linear_model", "fetch_jars", "pan_scdg.models.fetch"):
+    for command in ("pip install", "sklearn.linear_model", "pan_scdg.models.fetch"):
         (step,) = [step for step in steps if command in step.partition("\n")[0] and " : RUN" in step]
         assert "Using cache" in step
     assert "Using cache" not in steps[-2], "the code is new"
