@@ -463,7 +463,8 @@ def estimate_hours(directory: Path, speeds: dict[str, tuple[int, Speed]]) -> tup
     # a run of retrieval that is given a deadline scores the best candidates first, and always ends in time
     if detect_task(directory) == "pairs" or hours.get("encode", 0.0) > LIMIT_HOURS:
         raise UserError(f"{text}; TIRA's limit is {LIMIT_HOURS} h", "use a faster device, or a smaller model")
-    return f"{text}; not all candidates can be scored in TIRA's {LIMIT_HOURS} h: run with --deadline", None
+    share = (LIMIT_HOURS - hours.get("encode", 0.0)) / hours["score"]
+    return f"{text}; {LIMIT_HOURS} h suffice for about {share:.0%} of the candidates: run with --deadline", None
 
 
 def check_memory(models: dict[str, FoundModel], device: str) -> tuple[str, None]:

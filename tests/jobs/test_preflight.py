@@ -155,7 +155,7 @@ def test_a_retrieval_run_beyond_the_limit_needs_a_deadline_and_an_encoder_in_tim
     assert answer == code
     assert lines[-2].startswith("failed  hours" if code else "ok      hours")
     if not code:
-        assert lines[-2].endswith("not all candidates can be scored in TIRA's 24 h: run with --deadline")
+        assert lines[-2].endswith("24 h suffice for about 2% of the candidates: run with --deadline")
 
 
 def test_a_device_that_gets_slower_counts_with_its_last_speed(monkeypatch: pytest.MonkeyPatch) -> None:

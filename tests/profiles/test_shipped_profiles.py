@@ -95,4 +95,4 @@ def test_positions_reach_the_limit_of_the_papers_models(name: str, tmp_path: Pat
 def test_the_profile_for_24_hours_scores_fewer_candidates_and_is_otherwise_the_leaderboards() -> None:
     whole, quick = load_profile("pan26-qwen3-8b"), load_profile("pan26-qwen3-8b-24h")
     assert quick.model == whole.model
-    assert quick.retrieval == whole.need_retrieval().model_copy(update={"scored": 300})
+    assert quick.retrieval == whole.need_retrieval().model_copy(update={"scored": 200})
