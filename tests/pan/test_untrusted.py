@@ -120,13 +120,6 @@ def test_long_lines_and_long_streams_are_refused(tmp_path: Path) -> None:
         list(stream_lines(path, total=12))
 
 
-def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    path.write_bytes(b"fine\nz\xe9ro\n")
-    with pytest.raises(UserError, match=r"t:2: not UTF-8: byte 1 of the line is 0xe9"):
-        list(stream_lines(path))
-
-
 def test_xml_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "t.xml"
     for content in (

@@ -3,6 +3,8 @@
 import random
 import re
 import string
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 from zipfile import ZipFile
 
@@ -63,20 +65,21 @@ def literal_tokens(text: str) -> list[str]:
     return found
 
 
-def split_tokens(text: str) -> list[str]:
-    """Return the tokens, before stopwords are left out and others are stemmed."""
-    return [token.lower() for token in terrier_terms._TOKEN.findall(text) if terrier_terms._is_kept(token)]
+def check_tokens(text: str, tokens: Iterable[str]) -> None:
+    """The terms of a text are the stems of these tokens without the stopwords."""
+    expected = Counter(stem_word(token) for token in tokens if token not in read_stopwords())
+    assert TermPipeline().count_terms(text) == expected, text
 
 
 @given(st.text(st.sampled_from("aAbB1239 -_.éİK ſ語\x00\n"), max_size=80) | st.text(max_size=40))
 def test_tokens_follow_the_rules(text: str) -> None:
-    assert split_tokens(text) == literal_tokens(text)
+    check_tokens(text, literal_tokens(text))
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Zürich's BM25-F1", ["z", "rich", "s", "bm25", "f1"]),
+        ("Zürich's BM25-F1", ["rich", "bm25", "f1"]),
         ("a" * 3 + " " + "b" * 4 + " aaAa", ["aaa", "aaaa"]),
         ("1234 12345 x1y2z3w4v5", ["1234"]),
         ("ab" * 10 + " " + "ab" * 10 + "c", ["ab" * 10]),
@@ -86,7 +89,7 @@ def test_tokens_follow_the_rules(text: str) -> None:
     ],
 )
 def test_tokens_of_odd_texts(text: str, expected: list[str]) -> None:
-    assert split_tokens(text) == expected
+    check_tokens(text, expected)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ def test_tokens_are_terriers(pyterrier: Any) -> None:
         stream, found = tokeniser.tokenise(reader(text)), []
         while stream.hasNext():
             found.append(stream.next())
-        assert split_tokens(text) == [token for token in found if token is not None], text
+        check_tokens(text, [token for token in found if token is not None])
 
 
 def test_the_pipeline_stops_and_stems_and_counts() -> None:
