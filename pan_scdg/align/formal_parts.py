@@ -18,7 +18,7 @@ from pan_scdg.align.references import (
 )
 from pan_scdg.sentences import find_section_name, is_bare_heading
 
-_CONTENTS_ENTRY = re.compile(r"\s*\S.*?(?P<gap>[\s.…·_]+)(?P<page>\d{1,3}|[ivxlIVXL]{1,6})\s*")
+_CONTENTS_ENTRY = re.compile(r"(?:\A\s*\S|[^\s.…·_])(?P<gap>[\s.…·_]+)(?P<page>\d{1,3}|[ivxlIVXL]{1,6})\Z")
 _LEADER = re.compile(r"(?:[.…·_]\s?){3}")
 """What leads to a number of a page; below a heading a space does."""
 MIN_TITLE_LINES = 3
@@ -47,7 +47,7 @@ def find_contents(text: str) -> list[Span]:
 
     for match in chain(LINE.finditer(text), [None]):
         line = match[0] if match is not None and len(match[0]) <= MAX_ENTRY_LENGTH else ""
-        entry = _CONTENTS_ENTRY.fullmatch(line)
+        entry = _CONTENTS_ENTRY.search(line.rstrip())
         number = int(entry["page"]) if entry and entry["page"].isdecimal() else 0
         opens = bool(line) and compile_words("contents", "{}").fullmatch(name_heading(line)) is not None
         if match and entry and not opens and (headed or _LEADER.match(entry["gap"].lstrip())) and number >= page:

@@ -35,7 +35,7 @@ _NAME = (
 _ORGANISATION = rf"(?:(?:[^\W\d_a-z][\w'’&.-]*|of|for|the|and|für|und|der|de|des|du|la|et|&) ){{1,9}}\({_FOUR_DIGITS}"
 _SINGLE_ENTRY = re.compile(
     rf"(?:{_LABEL}|\d{{1,3}})?\s*(?:(?=[\s\S]*\b{_FOUR_DIGITS}[a-z]?\b){_NAME}|{_ORGANISATION})[\s\S]*"
-    r"(?:https?://|www\.|\bdoi\b:?\s?|\bISBN[-\d: ]*\d)[^\s]*[^\n]{0,40}\Z"
+    r"(?:https?://|www\.|\bdoi\b:?\s?|\bISBN[-\d: ]*\d)(?=(?P<link>\S*))(?P=link)[^\n]{0,40}\Z"
 )
 """An entry that needs neither a heading nor others: it begins with its author and ends with its link or number."""
 MAX_SINGLE_LENGTH = 300

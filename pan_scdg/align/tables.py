@@ -14,9 +14,11 @@ MIN_CODE_SIGNS = 0.08
 """Least share of signs in a line of code; prose has half of it."""
 MAX_LINE = 400
 """Characters of a row or a line of code."""
-_NUMBER = re.compile(r"[-+−±<>≈~(]{0,2}[\d.,:/%°€$£×–-]*\d[\d.,:/%°€$£)–-]*[^\W\d_]{0,2}[%*)]?")
-_CELLS = re.compile(r"\s*(?:\||\t|;| {3,})\s*")
-_RULE = re.compile(r"[\s|:+=-]*[|+=-]{3}[\s|:+=-]*")
+_NUMBER = re.compile(r"[<>≈~(]{0,2}[\d.,:/%°€$£×+−±–-]+[^\W\d_]{0,2}[%*)]?")
+"""A number with its unit, if it has a digit."""
+_DIGIT = re.compile(r"\d")
+_CELLS = re.compile(r"[|\t;]| {3,}")
+_RULE = re.compile(r"[\s|:+=-]+")
 _SIGNS = re.compile(r"[{}=<>()\[\];+/&|$\\#]")
 _CODE_SIGN = re.compile(r"[{}=]|\w\(|</\w|->|::")
 """What prose does not have."""
@@ -58,12 +60,12 @@ def _find_blocks(text: str, belongs: Callable[[str], bool], least: int, with_hea
 def _is_row(line: str) -> bool:
     """Return True for a row of numbers, for one of short cells with lines between them, and for a rule."""
     if _RULE.fullmatch(line):
-        return True
+        return len(line) > 2
     tokens = [token for token in re.split(r"[\s|;]+", line) if token]
-    numbers = sum(_NUMBER.fullmatch(token) is not None for token in tokens)
+    numbers = sum(_NUMBER.fullmatch(token) is not None and _DIGIT.search(token) is not None for token in tokens)
     if numbers >= 2 and 2 * numbers >= len(tokens):
         return True
-    cells = [cell for cell in _CELLS.split(line.strip().strip("|")) if cell]
+    cells = list(filter(str.strip, _CELLS.split(line)))
     return len(cells) >= 2 and len(tokens) <= MAX_CELL_WORDS * len(cells) and ("|" in line or numbers > 0)
 
 

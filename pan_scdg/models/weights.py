@@ -11,8 +11,10 @@ from typing import Any
 from pan_scdg.errors import UserError
 
 MAX_ZERO_ROWS = 0.5
-"""Largest share of the rows of a matrix that are zero. Those of tokens that do not exist are, and of attention that a
-small model does not use: 23 % of a matrix of scdg-mini. A file that ends in zeros has matrices of nothing else."""
+"""Largest share of the rows of a matrix that are zero. Those of attention that a small model does not use are: 23 % of
+a matrix of scdg-mini. A file that ends in zeros has matrices of nothing else."""
+OF_TOKENS = ("embed", "head")
+"""Parts of the names of matrices with a row for each token; those of tokens that do not exist may be zero."""
 FETCH_AGAIN = "fetch or copy the model again"
 
 
@@ -29,6 +31,7 @@ def check_weights(weights: Iterable[tuple[str, Any]], folder: Path) -> None:
         if not (smallest.isfinite() & largest.isfinite()).all():
             raise UserError(f"the weights {name} have values that are not finite", FETCH_AGAIN, folder)
         zeros = ((smallest == 0) & (largest == 0)).float().mean().item()
-        if weight.dim() > 1 and zeros > MAX_ZERO_ROWS:
+        is_of_tokens = any(part in name for part in OF_TOKENS)
+        if weight.dim() > 1 and (zeros == 1 or (zeros > MAX_ZERO_ROWS and not is_of_tokens)):
             what = f"the weights {name} are damaged: {zeros:.0%} of their rows are zero"
             raise UserError(what, FETCH_AGAIN, folder)

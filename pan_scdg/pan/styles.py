@@ -41,7 +41,7 @@ MAX_WINDOW = 3000.0
 """Largest width and height of a window in points."""
 _UNITS = {"pt": 1.0, "px": 0.75, "in": 72.0, "cm": 72 / 2.54, "mm": 7.2 / 2.54, "pc": 12.0, "rem": 12.0}
 _UNITS |= {"vw": 9.6, "vh": 5.4}  # of a usual window
-_LENGTH = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))([a-z]+|%)?(?:[\s/]|$)")
+_LENGTH = re.compile(r"(-?(?:\d+(?:\.\d*)?|\.\d+))([a-z]+|%)?(?:[\s/]|$)")
 _MOVED = re.compile(r"translate(?:x|y|3d)?\((?:[^()]*,)?\s*(-[\w.]+)")
 _SCALED = re.compile(r"scale(?:x|y|3d)?\((?:[^()]*,)?\s*(?=[\d.])0?(?:\.0\d*)?\s*[,)]")
 """By less than a tenth."""

@@ -363,6 +363,11 @@ def test_a_pointer_in_the_place_of_a_file(file: str, copied: Path) -> None:
         find_model("tiny", copied)
 
 
+def test_rows_of_tokens_that_do_not_exist_may_be_zero(copied: Path) -> None:
+    with_weights(lambda w: w[len(w) // 4 :].zero_(), "model.embed_tokens.weight")(copied)
+    assert load_model(copied, FP32, "cpu").positions
+
+
 def test_a_header_as_long_as_the_first_bytes_of_another_format_is_none(copied: Path) -> None:
     header = b"{" + b" " * (0x88B1F - 1)
     (copied / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)  # begins as a gzip file
