@@ -251,3 +251,14 @@ def test_the_sources_of_the_first_queries_are_read(retrieval_input: Path) -> Non
     assert read_sources(collection, report) == {name: texts[name] for name in doc_ids}
     characters = sum(len(texts[name]) for name in doc_ids) - 1
     assert read_sources(collection, report, characters).keys() == set(doc_ids[:2])
+
+
+def test_those_who_read_a_result_name_a_changed_file(
+    pairs_input: Path, finished: Callable[[Path], Path], cli: Cli, tmp_path: Path
+) -> None:
+    output = Path(shutil.copytree(finished(pairs_input), tmp_path / "out"))
+    text = (output / "decisions.jsonl").read_text()
+    (output / "decisions.jsonl").write_text(text.replace('"score": ', '"score":  ', 1))
+    warning = f"warning: {output / 'decisions.jsonl'}: changed or removed after the run"
+    assert warning in cli("report", output, "--input", pairs_input).err
+    assert warning in cli("evaluate", "--input", pairs_input, "--output", output).out
