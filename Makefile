@@ -11,7 +11,7 @@
 # make test-processors  numerical tests under each instruction set of the processor, as a table
 # make fuzz             mutated files for every reader of foreign input, for SECONDS=60; findings in fuzz-output/
 # make faults           runs of both jobs that are killed or get a full disk, 20 moments each
-# make gpu              the GPU benchmark, or one PART=preflight|attention|packed|long|encode|load|overlap|head|dense|runs. It uses
+# make gpu              the GPU benchmark, or one PART=preflight|attention|packed|norm|overlap|encode|long|load|dense|head|runs. It uses
 #                       the interpreter PYTHON, if that has torch and transformers, instead of .venv. COMMIT names the commit of a
 #                       copy without .git.
 PYTHON_IN_ENV := .venv/bin/python

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -37,6 +38,7 @@ from pan_scdg.lm.attention import Packing, Spans, find_backend
 from pan_scdg.lm.engine import Engine, PackedEngine, ReferenceEngine
 from pan_scdg.lm.logprobs import gather_log_softmax
 from pan_scdg.models.devices import check_device_exists, describe_device, find_driver
+from pan_scdg.models.encoder import permit_kernels
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head, load_model
@@ -90,7 +92,7 @@ MISTRAL |= {"num_key_value_heads": 8, "vocab_size": 32000}
 """The shape of Linq-Embed-Mistral."""
 TINY_MISTRAL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 TINY_MISTRAL |= {"num_key_value_heads": 2, "vocab_size": 300}
-PackedCall = dict[str, str]
+TableRow = dict[str, str]
 Floats = npt.NDArray[np.float32]
 
 
@@ -118,7 +120,7 @@ def compute_limit(dtype: str, tokens: int, layers: int = 0) -> float:
     return attention * (2 * math.sqrt(layers) if layers else 1)
 
 
-def judge(error: float, limit: float) -> PackedCall:
+def judge(error: float, limit: float) -> TableRow:
     """Return the cells of an error; one that is no number is beyond its limit."""
     outcome = "ok" if error <= limit else f"{FAILED}: beyond the limit"
     return {"error": f"{error:.2g}", "limit": f"{limit:.2g}", OUTCOME: outcome}
@@ -130,7 +132,7 @@ def describe_failure(error: Exception) -> str:
     return f"{FAILED}: {type(error).__name__}: {first}"[:300]
 
 
-def attempt(cells: PackedCall, measure: Callable[[], PackedCall], obstacle: str | None = None) -> PackedCall:
+def attempt(cells: TableRow, measure: Callable[[], TableRow], obstacle: str | None = None) -> TableRow:
     """Return ``cells`` with what ``measure`` adds, or with the reason why it did not."""
     if obstacle:
         return {**cells, OUTCOME: f"not tried: {obstacle}"}
@@ -209,7 +211,7 @@ LAYOUTS = {
 """For the tiny shape, and for others."""
 
 
-def measure_attention(bench: Bench) -> Iterator[PackedCall]:
+def measure_attention(bench: Bench) -> Iterator[TableRow]:
     """Yield a row for each attention of a packed row and of long sequences, beside a softmax in float32."""
     for layout in LAYOUTS[bench.is_tiny]:
         alone = [] if layout.prefixes else [(PLAIN, "bfloat16")]
@@ -223,7 +225,7 @@ def measure_attention(bench: Bench) -> Iterator[PackedCall]:
             release(bench.device)
 
 
-def _measure_attention(bench: Bench, layout: Layout, attention: str, dtype: str) -> PackedCall:
+def _measure_attention(bench: Bench, layout: Layout, attention: str, dtype: str) -> TableRow:
     import torch
 
     torch.manual_seed(0)
@@ -306,7 +308,7 @@ HEADS = {"chunked": chunk_head, "liger_kernel": use_liger, "cut_cross_entropy": 
 """By the module that each needs; the first one needs torch alone."""
 
 
-def measure_head(bench: Bench) -> Iterator[PackedCall]:
+def measure_head(bench: Bench) -> Iterator[TableRow]:
     """Yield a row for each way to compute the output layer; errors are nats from float32 logits of the same numbers."""
     for dtype in ("float32", "bfloat16"):
         for name in HEADS:
@@ -318,7 +320,7 @@ def measure_head(bench: Bench) -> Iterator[PackedCall]:
             release(bench.device)
 
 
-def _measure_head(bench: Bench, dtype: str, name: str) -> PackedCall:
+def _measure_head(bench: Bench, dtype: str, name: str) -> TableRow:
     import torch
 
     torch.manual_seed(0)
@@ -383,7 +385,7 @@ def score(engine: Engine, items: Sequence[ScoringInput]) -> tuple[Floats, float]
     return np.concatenate(engine.compute_log_probs(items)), time.perf_counter() - began
 
 
-def compare(values: Floats, truth: Floats, limit: float) -> PackedCall:
+def compare(values: Floats, truth: Floats, limit: float) -> TableRow:
     """Return the differences of log-probabilities, judged by their root mean square in units of the spread."""
     apart = np.abs(values.astype(np.float64) - truth)
     cells = {"mean nats": f"{apart.mean():.2g}", "largest nats": f"{apart.max():.2g}"}
@@ -413,14 +415,14 @@ def draw_inputs(
     return [*alone, *(ScoringInput(drawn[s], drawn[sources + t]) for s, t in after)]
 
 
-def measure_packed(bench: Bench) -> Iterator[PackedCall]:
+def measure_packed(bench: Bench) -> Iterator[TableRow]:
     """Yield a row for each engine and type, compared with the reference engine in float32 from the same weights."""
     lm = make_model(bench)
     items = draw_inputs(lm, 2, 3, 3, (40, 12)) if bench.is_tiny else draw_inputs(lm, 6, 4, 4, (3000, 700))
     low = [(REFERENCE, "bfloat16"), *(variant for variant in VARIANTS if variant[1] == "bfloat16")]
     runs: dict[tuple[str, str], tuple[Floats, float]] = {}
 
-    def run(attention: str, dtype: str) -> PackedCall:
+    def run(attention: str, dtype: str) -> TableRow:
         runs[attention, dtype] = score(make_engine(attention, lm), items)
         return {"s": f"{runs[attention, dtype][1]:.3g}", OUTCOME: "ok"}
 
@@ -438,7 +440,7 @@ def measure_packed(bench: Bench) -> Iterator[PackedCall]:
         yield {**row, **(compare(runs[key][0], truth[0], limit) if key in runs and truth else {})}
 
 
-def measure_long(bench: Bench) -> Iterator[PackedCall]:
+def measure_long(bench: Bench) -> Iterator[TableRow]:
     """Yield a row for each long packed row and attention, compared with the reference engine in the same type."""
     lm, rng = make_model(bench), np.random.default_rng(0)
     layers = lm.model.config.get_text_config().num_hidden_layers
@@ -462,7 +464,7 @@ def _measure_long(
     items: list[ScoringInput],
     truth: list[Floats],
     limit: float,
-) -> PackedCall:
+) -> TableRow:
     engine = make_engine(attention, lm, budget)
     values, first = score(engine, items)
     if attention == REFERENCE:
@@ -473,7 +475,7 @@ def _measure_long(
     return {**cells, **(compare(values, truth[0], limit) if truth else {OUTCOME: f"{FAILED}: nothing to compare with"})}
 
 
-def measure_encode(bench: Bench) -> Iterator[PackedCall]:
+def measure_encode(bench: Bench) -> Iterator[TableRow]:
     """Yield a row of an encoder of Mistral's shape for equally long texts, and for a padded batch, which has a mask."""
     import torch
     import transformers
@@ -487,13 +489,17 @@ def measure_encode(bench: Bench) -> Iterator[PackedCall]:
     if bench.device != "cpu":  # as `load_encoder` does
         use_fused_norms(model)
     for least in (tokens, tokens * 2 // 3):  # a sixth of padding is the most that a run's batch has
-        cells = {"width": f"{shape['hidden_size']:,}", "texts": str(texts), "tokens": f"{least:,} to {tokens:,}"}
-        lengths = np.linspace(least, tokens, texts).astype(np.int64)
-        yield attempt(cells, partial(_measure_encode, bench.device, model, lengths))
-        release(bench.device)
+        for kernels, device in (("as in a run", bench.device), ("cuDNN's too", "cpu")):
+            cells = {"width": f"{shape['hidden_size']:,}", "texts": str(texts), "tokens": f"{least:,} to {tokens:,}"}
+            lengths = np.linspace(least, tokens, texts).astype(np.int64)
+            measure = partial(_measure_encode, bench.device, model, lengths, permit_kernels(device))
+            yield attempt({**cells, "kernels": kernels}, measure)
+            release(bench.device)
 
 
-def _measure_encode(device: str, model: Any, lengths: npt.NDArray[np.int64]) -> PackedCall:
+def _measure_encode(
+    device: str, model: Any, lengths: npt.NDArray[np.int64], kernels: AbstractContextManager[object]
+) -> TableRow:
     import torch
 
     ids = torch.randint(model.config.vocab_size, (len(lengths), int(lengths.max())), device=device)
@@ -505,7 +511,7 @@ def _measure_encode(device: str, model: Any, lengths: npt.NDArray[np.int64]) -> 
         return torch.nn.functional.normalize(hidden[torch.arange(len(ids)), ends - 1].float(), dim=-1)
 
     compute = partial(encode, ids, ends)
-    with torch.inference_mode():
+    with torch.inference_mode(), kernels:
         measure_seconds(lambda: encode(ids[:2, :16], ends[:2].clamp(max=16)), 1)  # loads the kernels
         first, seconds = measure_seconds(compute, 1), measure_seconds(compute)
         taken = measure_memory(device, compute)
@@ -516,12 +522,42 @@ def _measure_encode(device: str, model: Any, lengths: npt.NDArray[np.int64]) -> 
     return {**cells, "GiB beside": f"{taken:.3g}", **judge(error, limit)}
 
 
-def measure_load(bench: Bench) -> Iterator[PackedCall]:
+def measure_norm(bench: Bench) -> Iterator[TableRow]:
+    """Yield a row for each form of the norm, over the width of the model and over that of a head."""
+    for width in (bench.sizes["hidden_size"], bench.sizes["head_dim"]):
+        for name in ("transformers", "one kernel"):
+            cells = {"shape": bench.shape, "width": f"{width:,}", "norm": name}
+            yield attempt(cells, partial(_measure_norm, bench, width, name == "one kernel"))
+            release(bench.device)
+
+
+def _measure_norm(bench: Bench, width: int, fused: bool) -> TableRow:
+    import torch
+    from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
+
+    torch.manual_seed(0)
+    vectors = 64 if bench.is_tiny else BUDGET * bench.sizes["hidden_size"] // width
+    norm = Qwen3RMSNorm(width, 1e-6).to(bench.device, torch.bfloat16).requires_grad_(False)
+    norm.weight.copy_(torch.exp(torch.randn(width) * 0.8))
+    hidden = torch.randn(vectors, width, device=bench.device, dtype=torch.bfloat16)
+    if fused:
+        use_fused_norms(norm)
+    with torch.inference_mode():
+        norm(hidden)
+        seconds = measure_seconds(lambda: norm(hidden))
+        wide = hidden[:4096].double()
+        expected = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6) * norm.weight.double()
+        apart = float(((norm(hidden[:4096]).double() - expected).abs() / expected.abs()).max())
+    moved = 2 * hidden.numel() * hidden.element_size() / seconds / 1e9
+    return {"ms": f"{1000 * seconds:.3g}", "GB/s": f"{moved:,.0f}", **judge(apart, 2 * ROUNDING["bfloat16"])}
+
+
+def measure_load(bench: Bench) -> Iterator[TableRow]:
     """Yield a row of writing a checkpoint in shards, and of loading it as a run does."""
     yield attempt({"shape": bench.shape}, partial(_measure_load, bench))
 
 
-def _measure_load(bench: Bench) -> PackedCall:
+def _measure_load(bench: Bench) -> TableRow:
     lm = make_model(bench)
     expected = float(lm.model.get_output_embeddings().weight.float().sum())
     with tempfile.TemporaryDirectory() as folder:
@@ -542,7 +578,7 @@ def _measure_load(bench: Bench) -> PackedCall:
     return {**cells, "fingerprint, s": f"{hashed:.3g}", "load, s": f"{seconds:.3g}", OUTCOME: outcome}
 
 
-def measure_overlap(bench: Bench) -> Iterator[PackedCall]:
+def measure_overlap(bench: Bench) -> Iterator[TableRow]:
     """Yield a row for each number of lists that a source is in: speed beside the reference engine, and MFU."""
     lm = make_model(bench)
     tokens = (40, 12) if bench.is_tiny else (300, 100) if bench.device == "cpu" else (3000, 1000)
@@ -554,7 +590,7 @@ def measure_overlap(bench: Bench) -> Iterator[PackedCall]:
         release(bench.device)
 
 
-def _measure_overlap(bench: Bench, lm: LanguageModel, attention: str, items: list[ScoringInput]) -> PackedCall:
+def _measure_overlap(bench: Bench, lm: LanguageModel, attention: str, items: list[ScoringInput]) -> TableRow:
     engine, other = make_engine(attention, lm), make_engine(REFERENCE, lm)
     (values, seconds), (truth, reference) = score(engine, items), score(other, items)
     lengths = [item.length for item in items]
@@ -576,14 +612,14 @@ def count_operations(lm: LanguageModel, tokens: int, items: Sequence[ScoringInpu
     return float(2 * matrices * tokens + 2 * head.weight.numel() * sum(len(item.target_ids) for item in items))
 
 
-def measure_dense(bench: Bench) -> Iterator[PackedCall]:
+def measure_dense(bench: Bench) -> Iterator[TableRow]:
     """Yield a row of the dense search for 10,000 query vectors, the first of them compared with the CPU's."""
     width, count, units = (32, 3000, 20) if bench.is_tiny else (bench.sizes["hidden_size"], 600_000, 10_000)
     cells = {"width": f"{width:,}", "vectors": f"{count:,}", "query vectors": f"{units:,}"}
     yield attempt(cells, partial(_measure_dense, bench.device, width, count, units))
 
 
-def _measure_dense(device: str, width: int, count: int, units: int) -> PackedCall:
+def _measure_dense(device: str, width: int, count: int, units: int) -> TableRow:
     from benchmarks import dense
 
     queries = dense.draw_queries(units, width)
@@ -599,7 +635,7 @@ def _measure_dense(device: str, width: int, count: int, units: int) -> PackedCal
     return {"s": f"{seconds:.3g}", OUTCOME: f"{FAILED}: {different} differ" if different else "ok: identical"}
 
 
-def measure_preflight(bench: Bench) -> Iterator[PackedCall]:
+def measure_preflight(bench: Bench) -> Iterator[TableRow]:
     """Yield a row for each check of the command that tries a machine, with the bundled models."""
     with tempfile.TemporaryDirectory() as folder:
         done = run_command(["preflight", "--output", "log", "--profile", "offline"], folder, bench.device)
@@ -611,7 +647,7 @@ def measure_preflight(bench: Bench) -> Iterator[PackedCall]:
     yield {"check": "all", "result": lines[-1], OUTCOME: FAILED if done.returncode else "ok"}
 
 
-def measure_runs(bench: Bench) -> Iterator[PackedCall]:
+def measure_runs(bench: Bench) -> Iterator[TableRow]:
     """Yield a row for each whole command, from files to a result."""
     pairs, queries = (str(ROOT / "examples" / name) for name in ("pan25-pairs/test", "pan26-retrieval"))
     commands = {
@@ -624,7 +660,7 @@ def measure_runs(bench: Bench) -> Iterator[PackedCall]:
             yield attempt({"command": name}, partial(_run, words, folder, bench.device))
 
 
-def _run(words: list[str], folder: str, device: str) -> PackedCall:
+def _run(words: list[str], folder: str, device: str) -> TableRow:
     began = time.perf_counter()
     done = run_command(words, folder, device)
     if done.returncode:
@@ -638,25 +674,26 @@ def run_command(words: list[str], folder: str, device: str) -> "subprocess.Compl
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
 
 
-PARTS: dict[str, Callable[[Bench], Iterator[PackedCall]]] = {
+PARTS: dict[str, Callable[[Bench], Iterator[TableRow]]] = {
     "preflight": measure_preflight,
     "attention": measure_attention,
     "packed": measure_packed,
-    "long": measure_long,
-    "encode": measure_encode,
-    "load": measure_load,
+    "norm": measure_norm,
     "overlap": measure_overlap,
-    "head": measure_head,
+    "encode": measure_encode,
+    "long": measure_long,
+    "load": measure_load,
     "dense": measure_dense,
+    "head": measure_head,
     "runs": measure_runs,
 }
-"""In the order of what they are worth to the first who runs a submission."""
+"""In the order of what they are worth to the first who runs a submission: benchmarks/README.md."""
 LARGEST_SHAPE_ONLY = ("preflight", "long", "encode", "load", "overlap", "dense", "runs")
 
 
-def measure_part(name: str, shapes: Sequence[str], device: str, model: str | None) -> list[PackedCall]:
+def measure_part(name: str, shapes: Sequence[str], device: str, model: str | None) -> list[TableRow]:
     """Return the rows of a part for all shapes; where a shape fails as a whole, a row says so."""
-    rows: list[PackedCall] = []
+    rows: list[TableRow] = []
     for shape in shapes[-1:] if name in LARGEST_SHAPE_ONLY else shapes:
         try:
             rows += PARTS[name](Bench(shape, device, model))
@@ -717,9 +754,11 @@ def main(
     command = " ".join(["python -m benchmarks.gpu", f"--device {device}", *words])
     text, failed = describe_run(device, command, commit or read_commit()), 0
     for name in parts or PARTS:
+        began = time.perf_counter()
         rows = measure_part(name, shapes or ("qwen3-0.6b", "qwen3-8b"), device, model)
         columns = [*dict.fromkeys(column for row in rows for column in row if column != OUTCOME), OUTCOME]
-        text += f"\n### {name}\n\n{format_rows(columns, [[row.get(c, '') for c in columns] for row in rows])}\n"
+        text += f"\n### {name}, {time.perf_counter() - began:.0f} s\n\n"
+        text += f"{format_rows(columns, [[row.get(c, '') for c in columns] for row in rows])}\n"
         failed += sum(row[OUTCOME].startswith(FAILED) for row in rows)
         click.echo(text, nl=False)
         if page is not None:
