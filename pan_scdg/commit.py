@@ -7,14 +7,14 @@ from pan_scdg.bundled import PACKAGE
 
 RECORDED = "COMMIT"
 """File in the package of a wheel or an image; `hatch_build.py` and the Dockerfile write it."""
-UNKNOWN = "unknown"
+UNKNOWN, DIRTY = "unknown", "-dirty"
 
 
 @cache
 def find_commit() -> str:
     """Return the commit that was recorded at the build, else the one that git says, else `UNKNOWN`.
 
-    A clone with changes has ``-dirty`` behind its commit.
+    A clone with changes has `DIRTY` behind its commit.
     """
     recorded = PACKAGE / RECORDED
     if recorded.is_file():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg import __version__
-from pan_scdg.commit import find_commit
+from pan_scdg.commit import DIRTY, UNKNOWN, find_commit
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.agreement import Comparison, compare_pairs, compare_runs, compare_scores
@@ -210,7 +210,7 @@ class Reproduction:
         job, result = self._job, self._options.result
         files = {name: hash_file(result / name) if is_file(result / name) else "none" for name in job["files"]}
         described = self._profile.model_dump(mode="json", exclude_none=True)
-        versions = {name: job["packages"].get(name, "none") for name in job["packages"]}
+        versions = job.get("packages", {})
         return [
             Condition("input", {"": job["input"]}, {"": hash_input(rerun.input, self._task)}),
             Condition("files", job["files"], files),
@@ -220,10 +220,10 @@ class Reproduction:
                 for name, fields in models.items()
             ),
             Condition("version", job["versions"], {"pan_scdg": __version__}),
-            Condition("commit", {"": job["commit"]}, {"": find_commit()}),
+            Condition("commit", {"": job.get("commit", UNKNOWN)}, {"": find_commit()}),
             Condition("packages", versions, {name: list_packages().get(name, "none") for name in versions}),
             Condition("device", {"": job["device"]}, {"": rerun.device}),
-            Condition("machine", _name_values(job["machine"]), _name_values(describe_machine(rerun.device))),
+            Condition("machine", _name_values(job.get("machine", {})), _name_values(describe_machine(rerun.device))),
             Condition("engine", {"": job["engine"]}, {"": rerun.engine}),
         ]
 
@@ -330,7 +330,11 @@ class Reproduction:
 
 
 def _compute(task: str, profile: Profile, options: RunOptions) -> None:
-    """Compute a result; one that is complete is taken as it is."""
+    """Compute a result; one that this commit completed is taken as it is."""
+    former, commit = read_job(options.output), find_commit()
+    is_known = commit != UNKNOWN and not commit.endswith(DIRTY)
+    if former is not None and (former.get("commit") != commit or not is_known):
+        options = replace(options, overwrite=True)
     (detect_pairs if task == "pairs" else retrieve_sources)(profile, options)
 
 

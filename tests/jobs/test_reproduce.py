@@ -206,6 +206,25 @@ def test_a_change_of_a_ranking_gives_its_verdict(
     assert done == code, lines
 
 
+@pytest.mark.parametrize("source", ["pairs"], indirect=True)
+def test_a_rerun_is_taken_as_it_is_by_the_same_commit_only(
+    source: Path,
+    result: Path,
+    cli: Callable[..., Any],
+    tiny_folder: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    where = ("--input", source, "--output", tmp_path / "again", "--model", tiny_folder("qwen2"))
+    scores, former = tmp_path / "again" / "rerun" / "scores.jsonl", 0
+    for commit, computes in (("one", True), ("one", False), ("two", True), ("two-dirty", True), ("two-dirty", True)):
+        for module in ("reproduce", "result"):
+            monkeypatch.setattr(f"pan_scdg.jobs.{module}.find_commit", lambda commit=commit: commit)
+        assert cli("reproduce", result, *where).code == 0
+        assert (scores.stat().st_mtime_ns != former) == computes, commit
+        former = scores.stat().st_mtime_ns
+
+
 @needs_ray
 @pytest.mark.parametrize("source", ["pairs"], indirect=True)
 def test_another_number_of_workers_reproduces_a_result(source: Path, result: Path, reproduce: Reproduce) -> None:
