@@ -100,7 +100,10 @@ def threads() -> Iterator[None]:
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(
     ("quota", "variable", "expected"),
-    [("300000 100000", None, 3), ("300000 100000", "8", 8), ("max 100000", None, 8)],
+    [
+        *(("300000 100000", None, 3), ("300000 100000", "8", 8), ("max 100000", None, 8)),
+        *(("300000 100000", variable, 8) for variable in ("", "many", "2,1")),  # for the libraries to read
+    ],
 )
 def test_threads_follow_a_quota_and_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, variable: str | None, expected: int

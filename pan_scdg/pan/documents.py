@@ -18,7 +18,7 @@ from zipfile import BadZipFile, ZipFile
 from pan_scdg.errors import UserError, get_first_line, need_packages
 from pan_scdg.normal_form import SURPLUS_MARKS, drop_surplus_marks
 from pan_scdg.pan.docx import convert_docx
-from pan_scdg.pan.file_types import DOCX, ODT, OLE, PDF, recognise_format
+from pan_scdg.pan.file_types import DOCX, ODT, OLE, PAGE, PDF, REMEDIES, ZIP, find_foreign_format, recognise_format
 from pan_scdg.pan.html_text import extract_html
 from pan_scdg.pan.odt import convert_odt
 from pan_scdg.pan.pdf import PASSWORD, convert_pdf
@@ -153,9 +153,15 @@ def answer_for(path: Path) -> dict[str, Any]:
 
 
 def _find_wrong_ending(path: Path, expected: str) -> tuple[str, str] | None:
-    """Return what a file is and what to do if another ending of its name would be read."""
+    """Return what a file is and what to do if that is known, and it is not what its ending says."""
     with open_regular(path) as file:
-        kind = recognise_format(file.read(CONVERTED_BYTES))
+        data = file.read(CONVERTED_BYTES)
+    kind = recognise_format(data)
+    foreign = find_foreign_format(data)
+    if foreign is not None and foreign.name == PAGE:
+        return f"This file is {PAGE}, not {expected}", "change the ending of its name to .html, or ask for a new copy"
+    if foreign is not None and kind in REMEDIES and kind != ZIP:
+        return f"This file is {foreign.name}", foreign.remedy
     if kind == expected or kind not in CONVERTED.values():
         return None
     return f"This file is {kind}, not {expected}", "correct the ending of its name"

@@ -65,6 +65,10 @@ RETRIEVAL = {"in/queries.jsonl": QUERIES, "in/corpus.jsonl": CORPUS, "qrels.txt"
 FIRST_STAGE = (
     'name = "p"\ndescription = "words"\n[retrieval]\nroutes = ["bm25-full"]\nfusion = "none"\nrerank = false\n'
 )
+OWN_PROFILE = (
+    'name = "p"\ndescription = "words"\nraw_text = false\n[decide]\nmethod = "containment"\nthreshold = 0.01\n'
+    "[containment]\nn = 4\n"
+)
 DECIDE = "run --input in --output out --profile pan25-containment"
 PAIRS: dict[str, str | bytes] = {
     "in/pairs": "s1.txt r1.txt\ns2.txt r2.txt\ns3.txt r3.txt\n",
@@ -136,6 +140,11 @@ KINDS = {
         (r"no query of the qrels \('1', \.\.\.\) is in the run \('q1', \.\.\.\)",),
         2,
     ),
+    "ids of 30 digits": Kind(
+        {**RETRIEVAL, "qrels.txt": QRELS.replace("q", "9" * 29), "run.txt": RUN.replace("q", "9" * 29)},
+        (EVALUATE,),
+        (r"nDCG@10 +1\.0000", "3 queries"),
+    ),
     "judgements of other documents": Kind(
         {**RETRIEVAL, "qrels.txt": QRELS.replace("d", "x")},
         (EVALUATE,),
@@ -170,8 +179,10 @@ KINDS = {
         ("3 pairs, 0 positive, 2 decided positive",),
     ),
     "marks that no language has": Kind(
-        PAIRS | {"in/susp/s1.txt": f"{COPIED} a{chr(0x301) * 31}.", "in/src/r1.txt": f"{COPIED} b{chr(0x323) * 30}"},
-        (DECIDE,),
+        PAIRS
+        | {"in/susp/s1.txt": f"{COPIED} a{chr(0x301) * 31}.", "in/src/r1.txt": f"{COPIED} b{chr(0x323) * 30}"}
+        | {"p.toml": OWN_PROFILE},
+        ("run --input in --output out --profile p.toml",),
         ("more than 30 combining marks in a row, .*: 1 time, first at in/susp/s1.txt", "decided 3 pairs"),
     ),
     "texts that cannot be read": Kind(

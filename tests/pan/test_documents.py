@@ -103,6 +103,24 @@ def test_a_wrong_ending_is_told(name: str, data: bytes, kind: str, expected: str
     assert refuse(tmp_path, name, data) == f"This file is {kind}, not {expected}. Correct the ending of its name."
 
 
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2\n",
+            "a pointer of Git LFS, not the file itself. Run",
+        ),
+        (b"\x1f\x8b\x08\0", "a gzip file. Unpack it."),
+        (
+            b"<!DOCTYPE html><p>Sign in",
+            "a web page, not a Word document (DOCX). Change the ending of its name to .html",
+        ),
+    ],
+)
+def test_a_file_of_another_kind_is_named(data: bytes, says: str, tmp_path: Path) -> None:
+    assert refuse(tmp_path, "a.docx", data).startswith(f"This file is {says}")
+
+
 def test_entities_and_bombs_are_refused(tmp_path: Path) -> None:
     laughs = '<!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
     assert refuse(tmp_path, "a.docx", make_docx(prolog=laughs)).startswith("contains a DOCTYPE, which is refused. ")
