@@ -1,21 +1,34 @@
 """Labelled pairs for benchmarks, scored by the command ``run``.
 
-Pairs come from the development set (`benchmarks.development`) and from DATA/pan13-dev and DATA/answers-dev. They are
-written as a PAN folder, in which equal texts are one document, so that each is encoded once.
+Pairs come from the development set (`benchmarks.development`) and from DATA/pan13-dev, DATA/answers-dev and
+DATA/rewrites-dev. They are written as a PAN folder, in which equal texts are one document, so that each is encoded
+once.
 """
 
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from benchmarks.development.compose import Pair
+from pan_scdg.sentences import find_sentence_spans
 
 ROOT = Path(__file__).parents[1]
 CLEAN = "pan13, no plagiarism"
+SAME_HEADINGS = "same-headings"
+HEADINGS = (
+    "1 Introduction and Overview",
+    "2 Related Work and Background",
+    "3 Proposed Method and Model",
+    "4 Experimental Setup and Results",
+    "5 Conclusions and Future Work",
+)
+"""Headings that papers have."""
 
 
 def read_development(path: Path) -> list[Pair]:
@@ -45,6 +58,25 @@ def read_answers(folder: Path) -> list[Pair]:
         Pair(line["id"], line["kind"].partition("/")[0], line["label"], line["source"], line["suspicious"])
         for line in lines
     ]
+
+
+def add_headings(pairs: Sequence[Pair], count: int) -> list[Pair]:
+    """Return pairs of the kind ``SAME_HEADINGS``: drawn ones, ``count`` of each label, whose texts get `HEADINGS`."""
+    drawn = [pair for label in (0, 1) for pair in draw_pairs(pairs, label, seed=3)[:count]]
+    return [
+        pair._replace(kind=SAME_HEADINGS, target=insert_headings(pair.target), source=insert_headings(pair.source))
+        for pair in drawn
+    ]
+
+
+def insert_headings(text: str) -> str:
+    """Return a text with `HEADINGS` above parts of it: between paragraphs if there are enough, else sentences."""
+    places = [0, *(match.end() for match in re.finditer(r"\n[ \t\r]*\n\s*(?=\S)", text))]
+    if len(places) < len(HEADINGS):
+        places = [begin for begin, _ in find_sentence_spans(text)]
+    chosen = sorted({places[len(places) * number // len(HEADINGS)] for number in range(len(HEADINGS))})
+    sections = (text[begin:end] for begin, end in pairwise([*chosen, len(text)]))
+    return "".join(f"\n\n{heading}\n\n{section}" for heading, section in zip(HEADINGS, sections))
 
 
 def list_pan13(folder: Path) -> list[tuple[str, str, str]]:

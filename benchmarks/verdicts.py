@@ -1,9 +1,10 @@
 """Decisions beside simple methods: ``python -m benchmarks.verdicts --data DATA --development FILE``.
 
-Pairs: the development set (`benchmarks.development`), the 510 PAN 2013 pairs in DATA/pan13-dev and the 781 pairs in
-DATA/answers-dev. ``run`` scores and decides them with a profile. For each kind the AUROC of the profile and of simple
-methods; then what the threshold of the profile does, and what a threshold does that was chosen by the same rule on all
-other kinds, both on the pairs whose texts are long enough for a decision.
+Pairs: the development set (`benchmarks.development`), the 510 PAN 2013 pairs in DATA/pan13-dev, the 781 pairs in
+DATA/answers-dev, the 579 in DATA/rewrites-dev, and 300 of all these with the same headings in both texts. ``run``
+scores and decides them with a profile. For each kind the AUROC of the profile and of simple methods; then what the
+threshold of the profile does, and what a threshold that was chosen by this rule on all other kinds does, both on the
+pairs that are decided.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.development.compose import Pair
-from benchmarks.pairs import CLEAN, decide, format_rows, read_answers, read_development, read_pan13
+from benchmarks.pairs import CLEAN, add_headings, decide, format_rows, read_answers, read_development, read_pan13
 from benchmarks.simple_pair_scores import (
     Floats,
     best_four_sentences,
@@ -29,6 +30,10 @@ Bools = npt.NDArray[np.bool_]
 ALL = "all"
 MAX_FALSE_POSITIVES, MAX_FALSE_POSITIVES_OF_A_KIND = 0.03, 0.10
 """The rule by which the threshold of ``offline`` was chosen."""
+MIN_NEGATIVES = 10
+"""Negative pairs of a kind whose false positives limit the threshold."""
+HEADED_PAIRS = 150
+"""Pairs of each label that get headings."""
 RESAMPLES = 1000
 
 
@@ -97,8 +102,9 @@ def choose(scores: Floats, items: Items, among: Bools) -> float:
     threshold = choose_threshold({0.0: scores[among]}, items.labels[among], MAX_FALSE_POSITIVES).threshold
     for kind in np.unique(items.kinds[among & ~items.labels]):
         negative = np.sort(scores[among & ~items.labels & (items.kinds == kind)])[::-1]
-        allowed = int(MAX_FALSE_POSITIVES_OF_A_KIND * len(negative))
-        threshold = max(threshold, float(np.nextafter(negative[allowed], np.inf)))
+        if len(negative) >= MIN_NEGATIVES:
+            allowed = int(MAX_FALSE_POSITIVES_OF_A_KIND * len(negative))
+            threshold = max(threshold, float(np.nextafter(negative[allowed], np.inf)))
     return threshold
 
 
@@ -125,7 +131,7 @@ def tabulate(items: Items, methods: Mapping[str, Floats]) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--data", type=click.Path(path_type=Path), help="Folder with pan13-dev and answers-dev.")
+@click.option("--data", type=click.Path(path_type=Path), help="Folder with pan13-dev, answers-dev and rewrites-dev.")
 @click.option("--development", type=click.Path(path_type=Path), required=True)
 @click.option("--profile", default="offline", show_default=True)
 @click.option("--first", type=click.IntRange(min=1), help="Pairs of each kind and label, for a smaller set.")
@@ -134,7 +140,9 @@ def tabulate(items: Items, methods: Mapping[str, Floats]) -> str:
 def main(data: Path | None, development: Path, profile: str, first: int | None, minilm: bool, work: Path) -> None:
     pairs = read_development(development)
     if data:
-        pairs += [*read_pan13(data / "pan13-dev"), *read_answers(data / "answers-dev")]
+        pairs += read_pan13(data / "pan13-dev")
+        pairs += [pair for name in ("answers-dev", "rewrites-dev") for pair in read_answers(data / name)]
+    pairs += add_headings(pairs, HEADED_PAIRS)
     items = Items(take_first(pairs, first))
     decisions = decide(items.texts, work, profile)
     scores = np.array([line["score"] for line in decisions], np.float64)
@@ -148,7 +156,7 @@ def main(data: Path | None, development: Path, profile: str, first: int | None, 
         low, high = bootstrap_auroc(values, items.labels)
         click.echo(f"{name}, all pairs: {compute_auroc(values, items.labels):.3f} [{low:.3f}, {high:.3f}]")
     long_enough = [not any(w.startswith("unclear:") for w in line["warnings"]) for line in decisions]
-    click.echo(f"\nnot decided, since they are too short: {len(pairs) - sum(long_enough)}")
+    click.echo(f"\nnot decided, since the target is one sentence: {len(pairs) - sum(long_enough)}")
     items, scores = Items([pair for pair, kept in zip(items.pairs, long_enough) if kept]), scores[long_enough]
     every = items.select(ALL)
     threshold, best = float(decisions[0]["threshold"]), choose(scores, items, every)

@@ -32,8 +32,10 @@ BATCH_SENTENCES = 1024
 """Sentences of the target that are compared at a time, which bounds the memory."""
 MAX_MATCHES = 200
 """Alignments of a pair; each may take as long as the first."""
-FOCUS_SENTENCES = 3
-"""Consecutive sentences of the target whose topic is compared."""
+FOCUS_SENTENCES, NEAR_SENTENCES = 3, 9
+"""Consecutive sentences of the target whose topic is compared, and of the source, for what is condensed there."""
+MIN_CORRESPONDING = 0.6
+"""Least cosine of two sentences that correspond."""
 
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.float64]
@@ -168,15 +170,73 @@ def measure_focus(target: Floats, topics: Floats) -> Numbers:
     """
     if not target.size or not topics.size:
         return np.zeros(len(topics))
-    height = min(FOCUS_SENTENCES, len(target))
-    sums = np.lib.stride_tricks.sliding_window_view(target, height, axis=0).sum(axis=-1)
-    cosines = _normalise(sums) @ topics.T
+    cosines = _sum_windows(target, FOCUS_SENTENCES) @ topics.T
     return np.asarray(cosines.max(axis=0) - np.median(cosines, axis=0), np.float64)
+
+
+def measure_sentences(target: Floats, source: Floats, words: Integers) -> dict[str, float]:
+    """Return the numbers of a pair that depend on the vectors of its sentences alone, but for alignment and focus.
+
+    Args:
+        target: unit vectors of the target's sentences in their order, ``[t, d]``.
+        source: the same of the source, ``[s, d]``.
+        words: of each of the target's sentences, ``[t]``.
+    """
+    corresponds = find_corresponding(target, source)
+    return {
+        "nearness": measure_nearness(target, source),
+        "sentences": float(len(target)),
+        "corresponding": float(corresponds.sum()),
+        "explained": float(words[corresponds].sum() / max(1, words.sum())),
+        "candidates": float(len(target) * len(source)),
+    }
+
+
+def measure_nearness(target: Floats, source: Floats) -> float:
+    """Return the largest cosine of `FOCUS_SENTENCES` sentences of a target with `NEAR_SENTENCES` of a source.
+
+    Args:
+        target: unit vectors of the target's sentences in their order, ``[t, d]``.
+        source: the same of the source, ``[s, d]``.
+    """
+    if not target.size or not source.size:
+        return 0.0
+    first, second = _sum_windows(target, FOCUS_SENTENCES), _sum_windows(source, NEAR_SENTENCES)
+    batches = range(0, len(first), BATCH_SENTENCES)
+    return max(float((first[begin : begin + BATCH_SENTENCES] @ second.T).max()) for begin in batches)
+
+
+def find_corresponding(target: Floats, source: Floats) -> npt.NDArray[np.bool_]:
+    """Return True for the target's sentences that correspond to one of the source, ``[t]``.
+
+    Two sentences correspond if each is the one of its text that is nearest to the other, and `MIN_CORRESPONDING` near.
+    The order of the sentences is of no account, as in a summary.
+    """
+    if not target.size or not source.size:
+        return np.zeros(len(target), np.bool_)
+    nearest, places = np.full(len(source), -1.0, np.float32), np.zeros(len(source), np.int64)
+    cosines, best = [], []
+    for begin in range(0, len(target), BATCH_SENTENCES):
+        batch = target[begin : begin + BATCH_SENTENCES] @ source.T
+        cosines.append(batch.max(axis=1))
+        best.append(batch.argmax(axis=1))
+        rows = batch.argmax(axis=0)
+        largest = batch[rows, np.arange(len(source))]
+        is_nearer = largest > nearest
+        nearest[is_nearer], places[is_nearer] = largest[is_nearer], begin + rows[is_nearer]
+    is_mutual = places[np.concatenate(best)] == np.arange(len(target))
+    return np.asarray(is_mutual & (np.concatenate(cosines) >= MIN_CORRESPONDING), np.bool_)
 
 
 def compute_topic(source: Floats) -> Floats:
     """Return the direction of the sum of a source's sentences, ``[d]``."""
     return np.asarray(_normalise(source.sum(axis=0, keepdims=True))[0])
+
+
+def _sum_windows(vectors: Floats, size: int) -> Floats:
+    """Return the directions of the sums of ``size`` consecutive vectors, or of all if there are fewer."""
+    windows = np.lib.stride_tricks.sliding_window_view(vectors, min(size, len(vectors)), axis=0)
+    return _normalise(windows.sum(axis=-1))
 
 
 def _normalise(vectors: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 Words that an author marks as another's are not hidden reuse: quotations and lists of references. Nor are formal parts,
 whose words are those of everyone: title pages, tables of contents, declarations of authorship, acknowledgements and
-comments of a teacher; tables of numbers and program code are no prose.
+comments of a teacher; tables of numbers and program code are no prose. Of a text that is mostly code only copies count.
 Quotation marks around a whole text are no excuse, however: a long quotation counts, and all quotations of a text count
 if they make up too much of it; so does a long declaration.
 """
@@ -13,24 +13,27 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.align.code import find_code
 from pan_scdg.align.formal_parts import find_comments, find_contents, find_declarations, find_title_page
 from pan_scdg.align.quotations import Span, list_quotations
 from pan_scdg.align.references import find_reference_lists
 from pan_scdg.align.tables import find_tables
 
 Integers = npt.NDArray[np.int64]
-Kind = Literal["quotation", "references", "formal", "table"]
+Kind = Literal["quotation", "references", "formal", "table", "code"]
 
 MIN_SHARE_INSIDE = 0.5
 """A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
 MAX_QUOTATION_WORDS = 100
 """A longer quotation counts, and so do all declarations of a text but the shortest, if they are longer together."""
-MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2, "formal": 1 / 3, "table": 1 / 2}
+MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2, "formal": 1 / 3, "table": 1 / 2, "code": 1}
 """Largest share of a text's words in its parts of a kind that is excluded; above it, all of them count."""
+MAX_CODE_SHARE = 1 / 2
+"""Largest share of a text's words in listings of a text that is no program."""
 
 
 class Part(NamedTuple):
-    """The quotations, lists of references, formal parts or tables of a text."""
+    """The quotations, lists of references, formal parts, tables or listings of a text."""
 
     kind: Kind
     spans: Integers
@@ -40,7 +43,7 @@ class Part(NamedTuple):
 
 
 def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
-    """Return the quotations, lists of references, formal parts and tables of a text; time is linear in its length.
+    """Return the quotations, references, formal parts, tables and listings of a text; time is linear in its length.
 
     Args:
         text: the text.
@@ -59,6 +62,7 @@ def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
         "quotation": list_quotations(text),
         "references": references,
         "formal": formal,
+        "code": find_code(text, words),
         "table": find_tables(text),
     }
     spans: dict[Kind, list[Span]] = {kind: [] for kind in found}
@@ -76,6 +80,12 @@ def _exclude(kind: Kind, spans: Integers, words: Integers) -> Part:
     if sizes.sum() > MAX_SHARES[kind] * len(words):
         return Part(kind, spans, spans[:0])
     return Part(kind, spans, spans[sizes <= MAX_QUOTATION_WORDS] if kind == "quotation" else spans)
+
+
+def is_program(parts: Sequence[Part], words: Integers) -> bool:
+    """Return True if more than `MAX_CODE_SHARE` of a text's words are in listings of program code."""
+    listings = np.concatenate([np.zeros((0, 2), np.int64), *(part.spans for part in parts if part.kind == "code")])
+    return bool(np.diff(np.searchsorted(words, listings), axis=1).sum() > MAX_CODE_SHARE * len(words))
 
 
 def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[Kind | None, bool]:

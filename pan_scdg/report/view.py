@@ -37,7 +37,7 @@ TOKEN_BYTES = 10
 """Most bytes of a token's gain."""
 EQUAL_BYTES = 60
 """Most bytes of the markup and the places of a stretch of equal words."""
-WITHIN: dict[Kind | None, int] = {None: 0, "quotation": 1, "references": 2, "formal": 3, "table": 4}
+WITHIN: dict[Kind | None, int] = {None: 0, "quotation": 1, "references": 2, "formal": 3, "table": 4, "code": 5}
 """Numbers of the parts of a text for the script."""
 GAINS_SHARE = 0.3
 """Share of the page that is kept for the gains of the best pairs."""

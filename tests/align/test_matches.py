@@ -22,7 +22,10 @@ from pan_scdg.align.matches import (
     TEMPERATURE,
     SentenceAlignment,
     compute_topic,
+    find_corresponding,
     measure_focus,
+    measure_nearness,
+    measure_sentences,
 )
 from pan_scdg.align.seeds import Seed
 
@@ -145,3 +148,30 @@ def test_texts_without_sentences_have_no_focus() -> None:
     topics = np.stack([compute_topic(nothing)])
     assert measure_focus(nothing, topics).tolist() == [0.0]
     assert measure_focus(np.ones((1, 3), np.float32), topics).tolist() == [0.0]
+
+
+@given(st.integers(0, 14), st.integers(0, 14), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_nearness_and_corresponding_sentences(targets: int, sources: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    target, source = (rng.normal(size=(count, 3)).astype(np.float32) for count in (targets, sources))
+    target, source = (v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-9) for v in (target, source))
+    words = rng.integers(1, 30, size=targets)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matches, "BATCH_SENTENCES", 4)
+        measured = measure_sentences(target, source, words)
+        found, nearness = find_corresponding(target, source), measure_nearness(target, source)
+    if not targets or not sources:
+        assert not found.any()
+        assert nearness == measured["explained"] == 0
+        return
+    cosines = cosine_similarity(target, source)
+    expected = [cosines[i].max() >= 0.6 and cosines[:, cosines[i].argmax()].argmax() == i for i in range(targets)]
+    assert found.tolist() == expected
+    windows = [
+        [vectors[i : i + size].sum(axis=0) for i in range(max(1, len(vectors) - size + 1))]
+        for vectors, size in ((target, 3), (source, 9))
+    ]
+    assert nearness == pytest.approx(cosine_similarity(*windows).max(), abs=1e-5)
+    assert measured["explained"] == pytest.approx(words[expected].sum() / words.sum())
+    assert (measured["sentences"], measured["corresponding"]) == (targets, sum(expected))

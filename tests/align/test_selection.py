@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.align import selection
-from pan_scdg.align.matches import compute_topic, measure_focus
+from pan_scdg.align.matches import compute_topic, measure_focus, measure_sentences
 from pan_scdg.align.passages import Alignment
 from pan_scdg.align.seeds import Comparison
 from pan_scdg.align.selection import select_pairs
@@ -44,10 +44,10 @@ def make_texts(count: int, seed: int) -> list[EncodedText]:
 def score(target: EncodedText, source: EncodedText, alignment: Alignment) -> float:
     measured = map(alignment.measure, alignment.passages)
     values = {
+        **measure_sentences(target.counted_vectors, source.vectors, target.counted_words),
         "alignment": align_sentences(target, source, alignment).find_best().score,
         "similarity": max((passage.similarity for passage in measured if passage.counts), default=0.0),
         "focus": float(measure_focus(target.counted_vectors, compute_topic(source.vectors)[None])[0]),
-        "candidates": float(len(target.counted_vectors) * len(source.vectors)),
         "copied": float(alignment.count_copied_words()),
         "words": float(len(target.prepared.forms)),
     }

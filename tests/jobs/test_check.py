@@ -486,7 +486,7 @@ def test_short_foreign_and_empty_texts_have_warnings(check: Callable[..., Any], 
     assert decisions == {"short.txt": "unclear", "de.txt": "likely", "empty.md": "not read"}
     assert done.err.count("not calibrated for this language") == 1
     assert "warning: not read: empty.md. This file contains no words. Ask for a new copy.\n" in done.err
-    assert "short.txt has 1 word, fewer than 60: too short" in (tmp_path / "out" / "report.csv").read_text()
+    assert "short.txt has 1 word: too short" in (tmp_path / "out" / "report.csv").read_text()
     assert "empty.md: This file contains no words. " in check(texts, texts, "--strict", output="strict", code=2).err
     strict = check(texts / "de.txt", texts / "short.txt", "--strict", output="strict", code=2)
     assert ". Correct the input or leave out --strict" in strict.err

@@ -54,27 +54,39 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(method: AlignmentMet
     values, words = scores[3].values, len(SOURCE.split())
     assert values["similarity"] == pytest.approx(1)
     assert [values[name] for name in ("candidates", "words", "copied", "left_out")] == [36, words, words, 0]
-    expected = np.log1p(values["alignment"]) - 0.05 * np.log(36) + 0.35 + 1.4 * values["focus"]
-    assert same == pytest.approx(expected)
+    assert [values[name] for name in ("sentences", "corresponding", "explained")] == [6, 6, 1]
+    others = 0.5 + 1.6 * values["focus"] + 0.3 + 0.1 * np.log(words + 1) + 0.3 * values["nearness"]
+    assert same == pytest.approx(np.log1p(values["alignment"]) - 0.07 * np.log(36) + others)
+    assert SETTINGS.describe(values)["evidence"].startswith("6 of 6 sentences correspond to one of the source; longest")
 
 
 @pytest.mark.parametrize(
-    ("copied", "words", "copy", "decided"),
+    ("copied", "words", "copy"),
     [
-        (0, 70, False, True),
-        (49, 70, False, True),
-        (50, 700, True, True),
-        (30, 59, False, False),
-        (20, 25, False, False),
-        (24, 25, True, True),
+        (0, 70, False),
+        (49, 70, False),
+        (50, 700, True),
+        (30, 59, False),
+        (20, 25, False),
+        (24, 25, True),
     ],
 )
-def test_a_copy_is_reuse_and_other_short_texts_are_not_decided(
-    copied: int, words: int, copy: bool, decided: bool
+@pytest.mark.parametrize("sentences", [1, 2])
+def test_a_copy_is_reuse_and_other_single_sentences_are_not_decided(
+    copied: int, words: int, copy: bool, sentences: int
 ) -> None:
-    values = {"alignment": 0.1, "similarity": 0.0, "focus": 0.0, "candidates": 9e6, "copied": copied, "words": words}
-    assert (SETTINGS.is_copy(values), SETTINGS.can_decide(values)) == (copy, decided)
-    assert (SETTINGS.compute_score(values) == 1.5) == copy
+    values = {"alignment": 0.1, "similarity": 0.0, "focus": 0.0, "nearness": 0.0, "explained": 0.0, "candidates": 9e6}
+    values |= {"copied": copied, "words": words, "sentences": sentences}
+    assert (SETTINGS.is_copy(values), SETTINGS.can_decide(values)) == (copy, copy or sentences == 2)
+    assert (SETTINGS.compute_score(values) == SETTINGS.copy_score) == copy
+
+
+def test_few_sentences_need_a_lower_alignment() -> None:
+    values = dict.fromkeys(("similarity", "focus", "explained", "copied"), 0.0) | {"words": 40.0, "nearness": 0.8}
+    scores = [SETTINGS.compute_score({**values, "alignment": 1.0, "candidates": count}) for count in (4.0, 25.0, 100.0)]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] - scores[1] == pytest.approx((0.07 + 0.25 * 0.8) * np.log(25 / 4))
+    assert scores[1] - scores[2] == pytest.approx(0.07 * np.log(4))
 
 
 def test_a_copy_of_any_length_and_without_sentences_is_found(method: AlignmentMethod) -> None:
@@ -165,11 +177,10 @@ def test_a_cache_forgets_the_texts_that_were_used_longest_ago() -> None:
 
 
 def test_texts_beyond_the_calibration_get_a_warning() -> None:
-    usual = {"words": 900.0, "candidates": 14_000.0, "left_out": 0.0, "copied": 0.0}
-    assert (
-        warn_about_texts(usual, SETTINGS) == warn_about_texts({**usual, "words": 20.0, "copied": 20.0}, SETTINGS) == []
-    )
-    (short,) = warn_about_texts({**usual, "words": 59.0}, SETTINGS)
+    usual = {"words": 900.0, "sentences": 90.0, "candidates": 14_000.0, "left_out": 0.0, "copied": 0.0}
+    copied = {**usual, "words": 20.0, "copied": 20.0, "sentences": 1.0}
+    assert warn_about_texts(usual, SETTINGS) == warn_about_texts(copied, SETTINGS) == []
+    (short,) = warn_about_texts({**usual, "sentences": 1.0}, SETTINGS)
     (long,) = warn_about_texts({**usual, "candidates": 14_001.0}, SETTINGS)
     assert short.startswith("unclear:")
     assert long.startswith("longer than")

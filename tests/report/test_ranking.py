@@ -74,9 +74,9 @@ def test_a_score_that_is_a_sign_by_itself_counts_for_both_texts(
     unclear: str | None, too_short: tuple[str, ...]
 ) -> None:
     record = {"score": 0.6, "threshold": 0.66, "decision": False, "method": "alignment", "unclear": unclear}
-    pair = make_report_pair(record, ("t", "s"), (400, 20))
+    pair = make_report_pair(record, ("t", "s"), (400, 10))
     assert (pair.finding, pair.too_short) == ("unclear", too_short)
-    assert "s has 20 words" in pair.warnings[-1]
+    assert "s has 10 words" in pair.warnings[-1]
 
 
 @pytest.mark.parametrize(
