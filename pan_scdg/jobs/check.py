@@ -43,6 +43,8 @@ MAX_PAIRS = 10_000
 """Up to this number all pairs are scored; from more, a first stage leaves out those that cannot be reuse."""
 MIN_SHARING = 3
 """Documents that share a passage, from which on a note says how many."""
+MAY_BE_GIVEN, MAX_BEFORE = "it may be given material: a colon announces it in both texts", 20
+"""Note, and the characters before a passage in which the colon is."""
 MIN_OVERLAP = 0.5
 """Least share of a passage inside another one that counts as the same."""
 
@@ -259,7 +261,7 @@ def _swap_sides(passage: Passage) -> Passage:
 
 
 def _note_sharing(decided: Sequence[DecidedPair], check_input: CheckInput) -> list[DecidedPair]:
-    """Return the pairs; a passage that several suspicious texts share has a note that says how many.
+    """Return the pairs; a passage that several suspicious texts share, or that a colon announces, has a note.
 
     They are the texts with passages at its place in the source; of two suspicious texts, in either of both.
     """
@@ -278,10 +280,20 @@ def _note_sharing(decided: Sequence[DecidedPair], check_input: CheckInput) -> li
             if one.pair.source in written:
                 count = 1 + max(count, _count_texts(p.target, sharing[one.pair.suspicious]))
             shared = "share it" if 2 * p.verbatim > 1 else "have a similar passage"
-            note = f"{count} of {len(check_input.suspicious)} suspicious texts {shared}" if count >= MIN_SHARING else ""
-            passages.append(p._replace(note=note))
+            notes = (
+                [f"{count} of {len(check_input.suspicious)} suspicious texts {shared}"] if count >= MIN_SHARING else []
+            )
+            if _is_announced(one.pair.suspicious, p.target) and _is_announced(one.pair.source, p.source):
+                notes.append(MAY_BE_GIVEN)
+            passages.append(p._replace(note="; ".join(notes)))
         noted.append(one._replace(passages=tuple(passages)))
     return noted
+
+
+def _is_announced(file: TextFile, span: Span) -> bool:
+    """Return True if a colon stands before a span, with at most some marks and white space between them."""
+    before = (file.text or "")[max(0, span.begin - MAX_BEFORE) : span.begin]
+    return before.rstrip(" \t\r\n>*_\"“„«‘'").endswith(":")
 
 
 def _count_texts(span: Span, others: Sequence[tuple[TextFile, Span]]) -> int:

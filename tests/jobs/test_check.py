@@ -18,6 +18,7 @@ import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
 from pan_scdg import Scorer, UserError
+from pan_scdg.jobs.check import MAY_BE_GIVEN
 from pan_scdg.jobs.check_input import NO_HANDOUT
 from pan_scdg.jobs.decisions import USUAL_SCORE, DecidedPair, compare_with_cohorts
 from pan_scdg.methods import Measurements
@@ -448,6 +449,16 @@ def test_a_question_that_a_source_contains_counts_and_is_named(
     line = f"Not excluded: 36 words that {asked} of {size} texts share and a source contains: Question 2 Discuss"
     assert (line in done.err) == is_named
     assert "Excluded: " not in done.err
+
+
+@pytest.mark.parametrize(("before", "note"), [("says {}:", MAY_BE_GIVEN), ("says {}.", "")])
+def test_a_passage_that_a_colon_announces_may_be_given(
+    check: Callable[..., Any], tmp_path: Path, before: str, note: str
+) -> None:
+    copied = (ESSAYS / "sources" / "power-from-the-tides.txt").read_text().partition("\n\n")[2][:480]
+    texts = {name: f"{before.format(text[:99])}\n\n{copied}\n\n{text}" for name, text in make_class(2).items()}
+    check(write(tmp_path / "texts", texts), "--among")
+    assert [passage["note"] for passage in read_passages(tmp_path / "out")] == [note]
 
 
 def test_what_many_copied_from_a_source_counts_and_the_passage_says_how_many(
