@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.quotations import Span
+from pan_scdg.align.references import LINE
 
 MIN_CODE_LINES = 3
 """Lines of a listing that are clearly code."""
@@ -15,7 +16,6 @@ MAX_WORDS_BETWEEN = 16
 """Words of such a line: a longer one is prose."""
 MAX_LENGTH = 400
 """Characters of a line of code."""
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
 _CODE = re.compile(
     r"""\s*(?:
     [{}()\[\];,]+\s*(?://.*)?$                                         # opens or closes a block
@@ -47,7 +47,7 @@ def find_code(text: str, words: npt.NDArray[np.int64]) -> list[Span]:
     """
     listings: list[Span] = []
     begin = end = count = between = 0
-    for line in _LINE.finditer(text):
+    for line in LINE.finditer(text):
         is_code = len(line[0]) <= MAX_LENGTH and _CODE.match(line[0]) is not None
         size = int(np.diff(np.searchsorted(words, line.span()))[0])
         if is_code:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from pan_scdg.align.references import LINE
 from pan_scdg.align.seeds import find_runs
 from pan_scdg.align.shared import SharedStretch, count_required, count_stops, find_shared
 from pan_scdg.align.units import Words, count_words, read_words
@@ -205,7 +206,7 @@ def _list_folders(text: CheckedText) -> list[str]:
 
 def _find_running_lines(text: str) -> Iterator[Excluded]:
     """Yield the headers and footers of the pages of a text: lines that it has several times, whatever their numbers."""
-    lines = list(re.finditer(r"[^\n]*\S[^\n]*", text))
+    lines = list(LINE.finditer(text))
     names = [re.sub(r"\d+", "#", line[0].strip()) for line in lines]
     # a single word is no header: a text may have one word in each line
     counts = Counter(name for name in names if " " in name and any(map(str.isalnum, name)))
