@@ -47,6 +47,7 @@ CONVERTED_BYTES = 64 << 20
 UNPACKED_BYTES = 256 << 20
 """Most bytes that all parts of a DOCX or ODT have together."""
 MAX_CHARACTERS = 8 << 20
+TOO_LARGE = "needs too much memory", "split the file, or raise the limit of memory"
 TIMEOUT_SECONDS, CPU_SECONDS, MEMORY_BYTES = 180, 60, 2 << 30
 """Limits of a conversion."""
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.pan.documents import main; main(sys.argv[1])"
@@ -111,6 +112,10 @@ def _convert(path: Path, kind: str) -> ReadDocument:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=True
         )
+    except subprocess.CalledProcessError as e:
+        if b"MemoryError" in e.stderr or b"failed to map segment" in e.stderr:
+            raise UserError(*TOO_LARGE, path) from e
+        raise UserError("takes too long to convert, or is damaged", "save it as plain text", path) from e
     except subprocess.SubprocessError as e:  # a limit, or a fault of a library that is not written in Python
         raise UserError("takes too long to convert, or is damaged", "save it as plain text", path) from e
     answer = json.loads(done.stdout)
@@ -143,8 +148,8 @@ def answer_for(path: Path) -> dict[str, Any]:
         return convert_file(path)
     except UserError as e:
         return {"error": (e.what, e.remedy)}
-    except MemoryError:
-        return {"error": ("needs too much memory", "split the file")}
+    except (MemoryError, ImportError):  # a library that finds no memory is not imported
+        return {"error": TOO_LARGE}
     except Exception as e:  # the libraries raise whatever a damaged file leads to
         # an author does not know that a document is a zip file
         detail = "" if isinstance(e, BadZipFile) else f" ({get_first_line(e)[:200]})"

@@ -6,6 +6,7 @@ SAMPLE = 1 << 16
 """Bytes by which a format or an encoding is recognised."""
 GZIP, OLE = b"\x1f\x8b", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """First bytes of gzip files, and of those of Word before 2007, inside of which later ones encrypt files."""
+XLSX = "an Excel workbook (XLSX)"
 DOCX, ODT, PDF = "a Word document (DOCX)", "an OpenDocument text (ODT)", "a PDF"
 LFS = "a pointer of Git LFS, not the file itself"
 PAGE = "a web page"
@@ -13,6 +14,7 @@ ARCHIVES = (
     (b"mimetypeapplication/vnd.oasis.opendocument.text", ODT),
     (b"mimetypeapplication/epub+zip", "an EPUB"),
     (b"word/document.xml", DOCX),
+    (b"xl/workbook.xml", XLSX),
 )
 UNPACK = "unpack it"
 PACKED = (
@@ -34,6 +36,7 @@ BEGINNINGS = (
 ZIP = "a ZIP archive"
 REMEDIES = {
     LFS: "run `git lfs pull` in its repository, or fetch the file itself",
+    XLSX: "save it as CSV or as plain text, in UTF-8",
     PAGE: "fetch the file again, signed in where that is needed",
     **dict.fromkeys((ZIP, *(name for _, name in PACKED)), UNPACK),
 }
