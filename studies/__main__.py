@@ -1,5 +1,6 @@
 """The command line of the studies: ``python -m studies COMMAND``."""
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -197,7 +198,7 @@ def paper(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return the exit code: 0 done, 2 wrong input or options, each fault one line on stderr."""
+    """Run a command; return the exit code: 0 done, 2 wrong input or options, 3 stopped. A fault is a line on stderr."""
     show_logs()
     try:
         cli.main(arguments, prog_name="python -m studies", standalone_mode=False)
@@ -205,8 +206,8 @@ def main(arguments: list[str] | None = None) -> int:
         click.echo(e.format_message(), err=True)
         return 2
     except click.exceptions.Abort:
-        say_error("interrupted. Repeat the command to go on.")
-        return 130
+        say_error("stopped. Run the same command again to continue.")
+        return 3
     except (click.ClickException, UserError, OSError) as e:
         if isinstance(e, click.ClickException):
             text = f"{e.format_message().rstrip('.')}; see --help"
@@ -219,4 +220,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # `paper` stops the command that it runs
     sys.exit(main())

@@ -91,8 +91,8 @@ def test_a_stopped_sequence_goes_on_and_has_the_tables_of_single_commands(
 
     monkeypatch.setattr(paper, "execute", stop)
     arguments = ["paper", "--examples", "--output", "out/all"]
-    assert main(arguments) == 130
-    assert capsys.readouterr().err.endswith("error: interrupted. Repeat the command to go on.\n")
+    assert main(arguments) == 3
+    assert capsys.readouterr().err.endswith("error: stopped. Run the same command again to continue.\n")
     assert main(arguments) == 0
     assert len(ran) == len(steps) + 1, "nothing is computed twice but the command that was stopped"
     assert "left here: 0 of" in capsys.readouterr().out
