@@ -89,11 +89,13 @@ class AlignmentSettings(MethodSettings):
         return max(score, self.copy_score) if self.is_copy(values) else score
 
     def describe(self, values: Values) -> dict[str, Any]:
-        """Return the numbers of a pair, and what they mean in words."""
+        """Return the numbers of a pair, and what they mean in words; nothing of a pair without a score."""
+        if not values:
+            return {}
         corresponding, sentences = (int(values[name]) for name in ("corresponding", "sentences"))
         count = f"{corresponding} of {format_count(sentences, 'sentence')} correspond{'s' * (corresponding == 1)}"
         longest = f"; longest copied stretch {format_count(int(values['copied']), 'word')}" if values["copied"] else ""
-        return {**values, "evidence": f"{count} to one of the source{longest}"} if values else {}
+        return {**values, "evidence": f"{count} to one of the source{longest}"}
 
     def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[str]:
         """Return a warning about a positive pair of which no sentences match and no passage has words in common."""
