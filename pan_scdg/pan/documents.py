@@ -48,6 +48,7 @@ UNPACKED_BYTES = 256 << 20
 """Most bytes that all parts of a DOCX or ODT have together."""
 MAX_CHARACTERS = 8 << 20
 TOO_LARGE = "needs too much memory", "split the file, or raise the limit of memory"
+LACKS_MEMORY = re.compile(rb"MemoryError|failed to map segment")
 TIMEOUT_SECONDS, CPU_SECONDS, MEMORY_BYTES = 180, 60, 2 << 30
 """Limits of a conversion."""
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.pan.documents import main; main(sys.argv[1])"
@@ -112,11 +113,9 @@ def _convert(path: Path, kind: str) -> ReadDocument:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=True
         )
-    except subprocess.CalledProcessError as e:
-        if b"MemoryError" in e.stderr or b"failed to map segment" in e.stderr:
-            raise UserError(*TOO_LARGE, path) from e
-        raise UserError("takes too long to convert, or is damaged", "save it as plain text", path) from e
     except subprocess.SubprocessError as e:  # a limit, or a fault of a library that is not written in Python
+        if isinstance(e, subprocess.CalledProcessError) and LACKS_MEMORY.search(e.stderr):
+            raise UserError(*TOO_LARGE, path) from e
         raise UserError("takes too long to convert, or is damaged", "save it as plain text", path) from e
     answer = json.loads(done.stdout)
     if "error" in answer:

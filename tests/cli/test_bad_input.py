@@ -272,6 +272,9 @@ BAD = {
     "an empty file to score": _score(" \n", TEXT, "/a.txt: the suspicious document is empty. "),
     "standard input twice": Bad({}, "^only one file can be standard input. See", "score - - --model {model}"),
     "no table": Bad({}, "/table.csv: the file does not exist. ", PREPARE),
+    "a table of Excel": _table(
+        archive_of("xl/workbook.xml"), "/table.csv: this is an Excel workbook .XLSX.. Save it as CSV or as plain text"
+    ),
     "a table that names no file": _table(
         "a.txt,c.txt\n", "/table.csv:1: the file 'c.txt' does not exist. Correct the path"
     ),
