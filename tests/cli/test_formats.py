@@ -312,7 +312,7 @@ def profile(tmp_path: Path) -> Callable[[str], str]:
             return name
         path = tmp_path / f"{name}.toml"
         decide = f'[decide]\nmethod = "{name}"\nthreshold = 0.01\n'
-        path.write_text(f'name = "own"\ndescription = "a test"\n{decide}[{METHODS[name]}\n')
+        path.write_text(f'name = "own"\ndescription = "a test"\nraw_text = false\n{decide}[{METHODS[name]}\n')
         return str(path)
 
     return choose

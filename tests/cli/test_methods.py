@@ -15,6 +15,7 @@ from pan_scdg.methods.containment import measure_covered_tokens
 from pan_scdg.methods.simple import split_tokens
 from tests.jobs.conftest import PAIRS, SMALL, pair_texts
 from tests.local_chat import Fault, LocalChat, serving
+from tests.passages import make_passage
 
 Cli = Callable[..., Any]
 Records = Callable[[Path], list[dict[str, Any]]]
@@ -66,11 +67,14 @@ def test_scores_equal_the_formula_and_detections_follow_from_them(
         score = RESTATED[method](target, source)
         assert record["score"] == pytest.approx(score, abs=1e-6)
         assert (record["method"], record["decision"]) == (method, score >= 0.1)
-        passages = find_passages(target, source, 12) if method == "char-ngrams" else [(0, len(target), 0, len(source))]
+        passages = list(find_passages(target, source, 12))
+        if method != "char-ngrams":
+            passages = [make_passage(0, len(target), 0, len(source))]
+        expected = [(p.target.begin, p.target.length, p.source.begin, p.source.length) for p in passages]
         root = etree.parse(tmp_path / "out" / f"{'-'.join(pair)}.xml").getroot()
         names = ("this_offset", "this_length", "source_offset", "source_length")
         found = [tuple(int(feature.get(name)) for name in names) for feature in root]
-        assert found == ([tuple(passage[:4]) for passage in passages] if record["decision"] else [])
+        assert found == (expected if record["decision"] else [])
 
 
 @pytest.mark.parametrize("method", ["bm25", "gains"])

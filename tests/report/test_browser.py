@@ -326,7 +326,7 @@ def test_a_telephone_shows_names_score_and_decision(page: "Page", example_file: 
     page.set_viewport_size({"width": 360, "height": 740})
     open_page(page, example_file)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    for name in (".suspicious", ".source", ".finding"):
+    for name in (".suspicious", ".source", ".decision"):
         box = page.locator(f".pairs tbody tr {name}").first.bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= 340

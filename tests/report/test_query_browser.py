@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from pan_scdg.records import Span
 from pan_scdg.report.html import save_page
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
 from tests.docs.trimmed import write_trimmed_examples
@@ -122,7 +123,8 @@ def test_at_200_percent_nothing_is_cut_off(address: str, page: "Page", finished:
 def test_hostile_texts_and_names_are_shown_as_text(page: "Page", tmp_path: Path) -> None:
     first, second = PASSAGES[:2]
     name, query = f"d {HOSTILE}", f"q {HOSTILE}"
-    nowhere = second._replace(passage=second.passage._replace(source_offset=0, source_length=0))
+    empty = second.passage._replace(source=Span(0, 0))
+    nowhere = second._replace(passage=empty)
     passages = [ExplainedPassage(first, name, 2, 0.1), ExplainedPassage(nowhere, "other", 1, 0.1)]
     sources = [RankedSource(1, "other", 0.5, {}), RankedSource(2, name, None, {HOSTILE: (1, 2.0)})]
     queries, texts = [ReportQuery(query, LEFT, sources, passages)], {name: RIGHT, "other": "Ein Text."}
