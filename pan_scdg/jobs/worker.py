@@ -72,6 +72,16 @@ class PairWorker:
 
     def __call__(self, task: PairTask) -> Any:
         """Return the scores of a batch, or the passages of a pair."""
+        return self.compute(self.prepare(task))
+
+    def prepare(self, task: PairTask) -> PairTask:
+        """Tokenise a batch, where the method does so; see `open_workers`."""
+        if not isinstance(task, PassageTask) and isinstance(self.method, GainMethod):
+            self.method.prepare(task)
+        return task
+
+    def compute(self, task: PairTask) -> Any:
+        """Return the result of a task."""
         return self.find_passages(task) if isinstance(task, PassageTask) else self.score(task)
 
     def read_texts(self, pair: DocumentPair) -> TextPair:

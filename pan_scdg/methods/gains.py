@@ -184,6 +184,7 @@ class GainMethod:
         self.settings, self.model = settings, model
         self.models, self.fingerprint = {"language_model": model.found}, model.fingerprint
         self._keep_gains, self._measure_range = keep_gains, measure_range
+        self._prepared: dict[TextPair, _Plan] = {}
         self._aggregates = list_stored("pairs", [one.aggregate for one in (settings, *settings.vary().values())])
         self._encode_alone = lru_cache(TARGETS_CACHED)(lambda text: build_pair_unconditional(model.tokenizer, text))
         self._measure_words = lru_cache(TARGETS_CACHED)(
@@ -211,9 +212,14 @@ class GainMethod:
         scores = [self.make_score(pair, one) for pair, one in zip(pairs, gains, strict=True)]
         return [score._replace(incidents=incidents) for score in scores]
 
+    def prepare(self, pairs: Sequence[TextPair]) -> None:
+        """Make the inputs of pairs that are scored later."""
+        for pair in pairs:
+            self._prepared[pair] = self._plan(pair)
+
     def compute_gains(self, pairs: Sequence[TextPair]) -> list[PairGains]:
         """Return the gains of the tokens of each pair; a target alone is computed once for all its sources."""
-        plans = [self._plan(pair) for pair in pairs]
+        plans = [self._prepared.pop(pair) if pair in self._prepared else self._plan(pair) for pair in pairs]
         targets = {(pair.target, plan.mode): plan.passes for pair, plan in zip(pairs, plans, strict=True)}
         inputs = [each.unconditional for passes in targets.values() for each in passes]
         inputs += [each.conditional for plan in plans for each in plan.passes]

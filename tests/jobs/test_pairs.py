@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions
+from pan_scdg.methods.gains import GainMethod
 from pan_scdg.profile import load_profile
 from tests.jobs.conftest import SMALL
 from tests.memory_errors import MEMORY_ERRORS, limit_memory
@@ -114,6 +116,21 @@ def test_statistics_agree_with_the_kept_gains(
         assert decision["score"] == pytest.approx(top(gains, 10), abs=2e-6)
         assert gains.min() < 0 < gains.max(), "signed: nothing is clipped"
         assert len(kept[pair]["offsets"]) == len(gains)
+
+
+def test_batches_are_tokenised_while_the_one_before_is_computed(
+    pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, threads = GainMethod._plan, list[str]()
+
+    def record(method: GainMethod, pair: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return plan(method, pair)
+
+    monkeypatch.setattr(GainMethod, "_plan", record)
+    assert run(pairs_input, tmp_path / "out").code == 0
+    assert len(threads) == 6, "once for each pair"
+    assert threading.main_thread().name not in threads
 
 
 def test_exactly_the_long_pairs_are_marked_as_segments(
