@@ -9,6 +9,7 @@ focus measures that.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,7 +132,14 @@ class SentenceAlignment:
 
     def _compare(self, begin: int, end: int) -> Floats:
         """Return the cosines of a batch of the target's sentences, ``[n, s]``."""
+        if len(self._target) <= BATCH_SENTENCES:
+            return self._cosines[begin:end]
         return self._target[begin : min(end, begin + BATCH_SENTENCES)] @ self._source.T
+
+    @cached_property
+    def _cosines(self) -> Floats:
+        """Return the cosines of all sentences of a target that is compared at once, ``[t, s]``."""
+        return self._target @ self._source.T
 
     def _exponentiate(self, cosines: Floats) -> Floats:
         return np.asarray(np.exp((cosines - 1) / np.float32(TEMPERATURE)))
@@ -170,21 +178,25 @@ def measure_focus(target: Floats, topics: Floats) -> Numbers:
     """
     if not target.size or not topics.size:
         return np.zeros(len(topics))
-    cosines = _sum_windows(target, FOCUS_SENTENCES) @ topics.T
+    cosines = list_stretches(target, FOCUS_SENTENCES) @ topics.T
     return np.asarray(cosines.max(axis=0) - np.median(cosines, axis=0), np.float64)
 
 
-def measure_sentences(target: Floats, source: Floats, words: Integers) -> dict[str, float]:
+def measure_sentences(
+    target: Floats, source: Floats, words: Integers, stretches: tuple[Floats, Floats] | None = None
+) -> dict[str, float]:
     """Return the numbers of a pair that depend on the vectors of its sentences alone, but for alignment and focus.
 
     Args:
         target: unit vectors of the target's sentences in their order, ``[t, d]``.
         source: the same of the source, ``[s, d]``.
         words: of each of the target's sentences, ``[t]``.
+        stretches: what `list_stretches` returns for both, if it is known.
     """
     corresponds = find_corresponding(target, source)
+    first, second = stretches or (list_stretches(target, FOCUS_SENTENCES), list_stretches(source, NEAR_SENTENCES))
     return {
-        "nearness": measure_nearness(target, source),
+        "nearness": measure_nearness(first, second),
         "sentences": float(len(target)),
         "corresponding": float(corresponds.sum()),
         "explained": float(words[corresponds].sum() / max(1, words.sum())),
@@ -193,17 +205,16 @@ def measure_sentences(target: Floats, source: Floats, words: Integers) -> dict[s
 
 
 def measure_nearness(target: Floats, source: Floats) -> float:
-    """Return the largest cosine of `FOCUS_SENTENCES` sentences of a target with `NEAR_SENTENCES` of a source.
+    """Return the largest cosine of two stretches of sentences.
 
     Args:
-        target: unit vectors of the target's sentences in their order, ``[t, d]``.
-        source: the same of the source, ``[s, d]``.
+        target: the stretches of `FOCUS_SENTENCES` of the target, see `list_stretches`.
+        source: those of `NEAR_SENTENCES` of the source.
     """
     if not target.size or not source.size:
         return 0.0
-    first, second = _sum_windows(target, FOCUS_SENTENCES), _sum_windows(source, NEAR_SENTENCES)
-    batches = range(0, len(first), BATCH_SENTENCES)
-    return max(float((first[begin : begin + BATCH_SENTENCES] @ second.T).max()) for begin in batches)
+    batches = range(0, len(target), BATCH_SENTENCES)
+    return max(float((target[begin : begin + BATCH_SENTENCES] @ source.T).max()) for begin in batches)
 
 
 def find_corresponding(target: Floats, source: Floats) -> npt.NDArray[np.bool_]:
@@ -233,8 +244,10 @@ def compute_topic(source: Floats) -> Floats:
     return np.asarray(_normalise(source.sum(axis=0, keepdims=True))[0])
 
 
-def _sum_windows(vectors: Floats, size: int) -> Floats:
+def list_stretches(vectors: Floats, size: int) -> Floats:
     """Return the directions of the sums of ``size`` consecutive vectors, or of all if there are fewer."""
+    if not vectors.size:
+        return vectors
     windows = np.lib.stride_tricks.sliding_window_view(vectors, min(size, len(vectors)), axis=0)
     return _normalise(windows.sum(axis=-1))
 

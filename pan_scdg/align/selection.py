@@ -10,7 +10,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus, measure_sentences
+from pan_scdg.align.matches import (
+    FOCUS_SENTENCES,
+    NEAR_SENTENCES,
+    SentenceAlignment,
+    compute_topic,
+    list_stretches,
+    measure_focus,
+    measure_sentences,
+)
 from pan_scdg.align.seeds import SEED_COSINE, list_grams
 from pan_scdg.align.units import Integers, PreparedText
 from pan_scdg.align.vectors import EncodedText
@@ -64,10 +72,11 @@ def select_pairs(
         least: the score that a pair has to reach.
     """
     numbers: dict[str, int] = {}
-    counts, vectors, runs = [], [], []
+    counts, vectors, stretches, runs = [], [], [], []
     for text in sources:
         counts.append(_count_stems(text.prepared, numbers))
         vectors.append(text.vectors)
+        stretches.append(list_stretches(text.vectors, NEAR_SENTENCES))
         runs.append(_hash_runs(text.prepared))
     topics = _stack_topics(vectors)
     hashes = np.concatenate([np.empty(0, np.int64), *runs])
@@ -75,7 +84,8 @@ def select_pairs(
     hashes, owners = hashes[order], np.repeat(np.arange(len(runs)), list(map(len, runs)))[order]
     pairs = []
     for i, target in enumerate(targets):
-        own, sentences = _count_stems(target.prepared, numbers), target.counted_vectors
+        own, sentences, words = _count_stems(target.prepared, numbers), target.counted_vectors, target.counted_words
+        own_stretches = list_stretches(sentences, FOCUS_SENTENCES)
         column_of = np.full(len(numbers), -1)
         column_of[own.stems] = np.arange(len(own.stems))
         matrix = own.spread(np.arange(len(own.stems)))
@@ -88,7 +98,7 @@ def select_pairs(
             other_columns = np.flatnonzero(columns >= 0)
             columns = columns[other_columns]
             values = {
-                **measure_sentences(sentences, vectors[j], target.counted_words),
+                **measure_sentences(sentences, vectors[j], words, (own_stretches, stretches[j])),
                 "alignment": SentenceAlignment(sentences, vectors[j]).find_best().score,
                 "focus": focus[j],
                 "words": float(len(target.prepared.forms)),

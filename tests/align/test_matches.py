@@ -24,7 +24,6 @@ from pan_scdg.align.matches import (
     compute_topic,
     find_corresponding,
     measure_focus,
-    measure_nearness,
     measure_sentences,
 )
 from pan_scdg.align.seeds import Seed
@@ -160,7 +159,7 @@ def test_nearness_and_corresponding_sentences(targets: int, sources: int, seed: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matches, "BATCH_SENTENCES", 4)
         measured = measure_sentences(target, source, words)
-        found, nearness = find_corresponding(target, source), measure_nearness(target, source)
+        found, nearness = find_corresponding(target, source), measured["nearness"]
     if not targets or not sources:
         assert not found.any()
         assert nearness == measured["explained"] == 0
