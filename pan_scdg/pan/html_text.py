@@ -177,9 +177,10 @@ def _embeds_text(element: Any) -> bool:
 
 
 def _is_margin(element: Any) -> bool:
-    """Return True for an element around the text of a page; the footer of a quotation names its source."""
-    if element.get("role", "").strip().lower() in MARGIN_ROLES:
-        return True
+    """Return True for an element around the text of a page; footnotes and the source of a quotation are its text."""
+    role = element.get("role", "").strip().lower()
+    if role in MARGIN_ROLES or role.startswith("doc-"):  # such as doc-endnotes
+        return role in MARGIN_ROLES
     return element.tag in MARGINS and next(element.iterancestors("blockquote"), None) is None
 
 

@@ -34,8 +34,11 @@ def test_words_of_different_elements_stay_apart_and_what_is_no_text_is_left_out(
         ("<div>" * 500 + "deep" + "</div>" * 500, "deep"),
         ("<" * 100_000, "<" * 100_000),
         ("<iframe src='http://x.test/'>inner</iframe>outer", "outer"),
+        ("<nav>menu</nav>text<div role=banner>name</div><footer>imprint</footer>", "text"),
+        ("text<aside id=footnotes role=doc-endnotes>note</aside>", "text\n\nnote"),
+        ("<blockquote>said<footer>her</footer></blockquote>", "> said\n\n> her"),
     ],
-    ids=range(13),
+    ids=range(16),
 )
 def test_pages_of_every_kind(html: str, text: str) -> None:
     assert extract_html(html) == text
