@@ -149,9 +149,8 @@ class AlignmentMethod:
         scores = []
         for pair in pairs:
             values = self._measure(pair.target, pair.source)
-            warnings = warn_about_texts(values, self.settings)
-            if self._is_unread(pair.target, pair.source):
-                warnings.append(UNREAD)
+            warnings = [UNREAD] if self._is_unread(pair.target, pair.source) else []
+            warnings += warn_about_texts(values, self.settings)
             scores.append(Measurements(values, tuple(warnings)))
         return scores
 

@@ -66,7 +66,7 @@ def test_building_that_was_stopped_continues(
     number: int, index: Run, retrieval_input: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert index(retrieval_input, tmp_path / "whole").code == 0
-    calls, real = 0, Encoder.encode
+    calls, real = 0, Encoder.compute
 
     def stopping(*arguments: Any, **options: Any) -> Any:
         nonlocal calls
@@ -76,7 +76,7 @@ def test_building_that_was_stopped_continues(
         return real(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Encoder, "encode", stopping)
+        patch.setattr(Encoder, "compute", stopping)
         assert index(retrieval_input, tmp_path / "index").code == 3
     assert not (tmp_path / "index").exists()
     monkeypatch.setattr(bm25_fts5, "build_index", None)  # it was finished

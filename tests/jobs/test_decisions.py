@@ -86,14 +86,16 @@ def test_targets_unlike_those_of_the_calibration_are_warned_about(changes: dict[
 
 def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     profile = make_profile("alignment", {"model": "m"}, threshold=0.4)
-    values = {"alignment": 0.4, "similarity": 0.0, "focus": 0.5, "candidates": 1.0, "copied": 0.0, "words": 90.0}
+    values = {"alignment": 0.4, "similarity": 0.0, "focus": 0.5, "candidates": 25.0, "copied": 0.0, "words": 90.0}
+    values |= {"nearness": 0.2, "sentences": 9.0, "corresponding": 1.0, "explained": 0.1}
     rule = make_rule(profile)
     record, whole = rule.decide(values), "weak evidence: only the overall similarity reaches the threshold"
     assert (record["decision"], record["warnings"]) == (True, [whole])
     assert {name: record[name] for name in values} == values
+    assert record["evidence"] == "1 of 9 sentences corresponds to one of the source"
     assert rule.decide({**values, "alignment": 0.6})["warnings"] == []
     assert rule.decide({**values, "focus": 0.0})["warnings"] == [], "negative"
-    short = rule.decide({**values, "words": 59.0})
+    short = rule.decide({**values, "sentences": 1.0})
     assert (short["decision"], short["score"], short["warnings"]) == (False, record["score"], [])
 
 

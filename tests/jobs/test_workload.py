@@ -70,18 +70,18 @@ def test_the_count_is_near_to_what_a_run_computes(
 ) -> None:
     path = profile_with({"retrieval.context": 2000})
     profile, encoded, scored = load_profile(str(path)), [0], set()
-    encode, compute = Encoder.encode, ScoringModel.compute_log_probs
+    tokenise, compute = Encoder.tokenise, ScoringModel.compute_log_probs
 
     def count_encoded(self: Encoder, texts: list[str], max_tokens: int | None = None, prompt: str = "") -> Any:
         limit = max_tokens or self.max_tokens
         encoded[0] += sum(min(len(encode_text(self.tokenizer, text)), limit) for text in texts)
-        return encode(self, texts, max_tokens, prompt)
+        return tokenise(self, texts, max_tokens, prompt)
 
     def remember(self: ScoringModel, inputs: Any) -> Any:
         scored.add(self)
         return compute(self, inputs)
 
-    monkeypatch.setattr(Encoder, "encode", count_encoded)
+    monkeypatch.setattr(Encoder, "tokenise", count_encoded)
     monkeypatch.setattr(ScoringModel, "compute_log_probs", remember)
     assert run(retrieval_input, tmp_path / "out", profile=path).code == 0
     encoder, (model,) = load_encoder(ENCODER, "cpu"), scored
