@@ -63,7 +63,7 @@ class PairResult:
     tokens: tuple[Token, ...] = field(repr=False)
     """Empty if the profile has no table ``[gains]``."""
     passages: tuple[MeasuredPassage, ...] | None
-    """The corresponding spans of target and source of a positive pair, with gains; None without ``[passages]``."""
+    """Spans of a positive or unclear pair that correspond, with gains; None without the table ``[passages]``."""
     warnings: tuple[str, ...]
     record: Mapping[str, Any] = field(repr=False)
     """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
@@ -310,6 +310,7 @@ class Scorer:
             self._rule,
             Notices(),
             on_error="raise",
+            for_page=self.profile.passages is not None,
             measured_pairs=len(pairs),
         )
         explanations = self._explain(decided)

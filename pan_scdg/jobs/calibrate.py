@@ -279,7 +279,7 @@ def _match_check(
     labelled = []
     checked = [(record["suspicious"], record["source"]) for record in read_lines(scores / DECISIONS)]
     for key, label in match_labels(truth, checked, within_class=job["within_class"]).items():
-        directions = [file[form]["values"] for form in (key, key[::-1]) if form in file]
+        directions = [file[form]["values"] for form in (key, key[::-1])[: 1 + job["within_class"]] if form in file]
         if directions:
             labelled.append((label, max(directions, key=settings.compute_score)))
     return labelled

@@ -131,7 +131,10 @@ def write_check(check_input: CheckInput, worker: PairWorker, options: CheckOptio
         gains = [(one.pair, one.gains) for one in decided if one.gains is not None]
         about = {
             "model_names": {name: model.name for name, model in models.items()},
-            "check": _describe_reading(check_input, notices, len(pairs) - len(chosen)),
+            "check": {
+                **_describe_reading(check_input, notices, len(pairs) - len(chosen)),
+                "threshold": rule.threshold,
+            },
         }
         files = [
             write_scores(work, directions),
@@ -248,12 +251,15 @@ def _rank(one: DecidedPair) -> tuple[bool, bool, float]:
 
 
 def _sort_sides(one: DecidedPair, numbers: Mapping[TextFile, int]) -> DecidedPair:
-    """Return a pair with the earlier text first; the gains of its tokens belong to the direction of the score."""
+    """Return a pair with the earlier text first; its numbers and gains are those of the direction of the score."""
     pair = one.pair
     if numbers[pair.suspicious] < numbers[pair.source]:
         return one
     passages = sorted(p._replace(passage=_swap_sides(p.passage)) for p in one.passages)
-    return one._replace(pair=DocumentPair(pair.source, pair.suspicious), passages=tuple(passages), gains=None)
+    record = {**one.record, "swapped": True}
+    return one._replace(
+        pair=DocumentPair(pair.source, pair.suspicious), record=record, passages=tuple(passages), gains=None
+    )
 
 
 def _swap_sides(passage: Passage) -> Passage:

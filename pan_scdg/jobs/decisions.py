@@ -19,6 +19,7 @@ FINGERPRINT_CHARACTERS = 40
 UNCLEAR_SHARE = 0.1
 """A score that at most this share of the calibration's negatives reaches is unclear, with most methods."""
 JUST_BELOW = "the score is just below the threshold"
+TOO_LITTLE_TEXT = "the score reaches the threshold, but there is too little text to decide"
 MIN_COHORT = 10
 """Other pairs of both texts below the threshold, from which on a score is compared with theirs."""
 COHORT_SPREAD = 8.0
@@ -128,12 +129,12 @@ class DecisionRule:
                 record["near_threshold"] = None if score is None else abs(score - self.threshold) <= self._noise
         record |= {"unclear": None, "method": self.method}
         record |= {**self.settings.describe(values), **self._count_negatives(score)}
-        if record["decision"] is False and score is not None and self._is_just_below(record):
-            record["unclear"] = JUST_BELOW
+        if record["decision"] is False and score is not None and self._is_near(record):
+            record["unclear"] = JUST_BELOW if score < record["threshold"] else TOO_LITTLE_TEXT
         return record
 
-    def _is_just_below(self, record: Mapping[str, Any]) -> bool:
-        """Return True if the score of a pair without reuse is near the threshold."""
+    def _is_near(self, record: Mapping[str, Any]) -> bool:
+        """Return True if the score of a negative pair is near the threshold or above it."""
         if self.settings.unclear_margin is not None:
             return bool(record["score"] >= record["threshold"] - self.settings.unclear_margin)
         share = record.get("negatives_at_least")

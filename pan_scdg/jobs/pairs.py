@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import hash_text
+from pan_scdg.errors import UserError
 from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
 from pan_scdg.jobs.metadata import write_metadata
-from pan_scdg.jobs.options import RunOptions, choose_items, describe_job
+from pan_scdg.jobs.options import OnError, RunOptions, choose_items, describe_job
 from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
 from pan_scdg.jobs.pipeline import PairScores, compute_pairs, score_pairs
 from pan_scdg.jobs.result import SCORES, ScoreFile, open_result
@@ -49,7 +50,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     pairs, partial = choose_items(corpus.pairs, options, "pairs")
     names = read_names(options.input)
     explains = options.report and profile.gains is not None
-    statistics = count_sources(profile, corpus.pairs)
+    statistics = count_sources(profile, corpus.pairs, options.on_error)
     worker = PairWorker(profile, _choose_method_options(profile, options), statistics, explains)
     job = describe_job(
         "pairs",
@@ -163,14 +164,21 @@ def _write_detections(folder: Path, detected: Sequence[tuple[DecidedPair, Sequen
     return [name_detection(one.pair) for one, _ in detected]
 
 
-def count_sources(profile: Profile, pairs: Sequence[DocumentPair]) -> Any:
-    """Return what the method counts in all distinct sources; they are read only if it does."""
+def count_sources(profile: Profile, pairs: Sequence[DocumentPair], on_error: OnError) -> Any:
+    """Return what the method counts in all distinct sources; they are read only if it does.
+
+    A source that cannot be read has no words if its pairs are decided negative.
+    """
     sources = {pair.source.doc_id: pair.source for pair in pairs}
 
     def read_sources() -> Iterator[str]:
         with Progress("counting terms", len(sources)) as progress:
             for source in sources.values():
-                yield compose(read_text(source), profile.raw_text).text
+                try:
+                    yield compose(read_text(source), profile.raw_text).text
+                except UserError:
+                    if on_error != "negative":
+                        raise
                 progress.update()
 
     return profile.method_settings.count_sources(read_sources())

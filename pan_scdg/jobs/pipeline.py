@@ -159,6 +159,8 @@ def score_pairs(
                     checked.errors[pair] = UserError(what, e.remedy, pair.suspicious.path)
             _stop_on_errors(checked, on_error)
             progress.update(len(batch))
+    for error in checked.errors.values():
+        notices.add("pair not scored, decided negative", f"{error.where}: {error.what}")
     return checked
 
 
@@ -187,8 +189,6 @@ def _check_pairs(
                         notices.add(SURPLUS_MARKS, str(file.path))
             progress.update()
     _stop_on_errors(checked, on_error)
-    for error in checked.errors.values():
-        notices.add("pair not scored, decided negative", f"{error.where}: {error.what}")
     return checked
 
 

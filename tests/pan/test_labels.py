@@ -21,6 +21,10 @@ def test_the_order_of_names_does_not_matter_within_a_class(tmp_path: Path) -> No
     table.write_text("suspicious,source,reused\nb,a,yes\na,c,no\n")
     keys = [("a", "b"), ("a", "c"), ("b", "c")]
     assert match_labels(table, keys, within_class=True) == {("a", "b"): True, ("a", "c"): False}
+    both = tmp_path / "both.csv"
+    both.write_text("suspicious,source,label\na,b,yes\nb,a,no\n")
+    with pytest.raises(UserError, match="contradicts itself about 'a' and 'b'"):
+        match_labels(both, keys, within_class=True)
     with pytest.raises(UserError, match="'b' and 'a' are no pair of this check"):
         match_labels(table, keys, within_class=False)
 
@@ -32,7 +36,8 @@ def test_the_order_of_names_does_not_matter_within_a_class(tmp_path: Path) -> No
         ("", "lacks a column"),
         ("suspicious,source,label\na,b,\n", "contains no answers"),
         ("suspicious,source,label\na,b,maybe\n", ":2: 'maybe' is not an answer"),
-        ("suspicious,source,label\na,b,yes\na,b,no\n", ":3: contradicts an earlier line"),
+        ("suspicious,source,label\na,b,yes\na , b,no\n", ":3: contradicts an earlier line"),
+        ("label,suspicious,source\nyes,a\n", ":2: lacks a name"),
     ],
 )
 def test_faults(tmp_path: Path, text: str, what: str) -> None:
