@@ -163,5 +163,6 @@ def visible(folder: Path) -> dict[str, bytes]:
     if "job.json" in files:
         job = json.loads(files["job.json"])
         job["files"].pop("ir-metadata.yml", None)
+        job["packages"].pop("python", None)  # of the base image
         files["job.json"] = json.dumps(job).encode()
     return files

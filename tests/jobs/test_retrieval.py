@@ -295,6 +295,7 @@ def test_incidents_of_another_process_and_of_a_stopped_run_are_in_the_job(
     assert re.fullmatch(r"memory was short: from here on at most \d+ tokens a call", incident)
 
 
+@pytest.mark.long
 def test_several_workers_give_the_same_ranking(
     retrieval_input: Path, run: Run, profile_with: Callable[..., Path], records: Read, tmp_path: Path
 ) -> None:
