@@ -185,6 +185,14 @@ def test_a_hub_that_lacks_the_model_or_is_not_reached(fetch: Fetch, hub: LocalHu
     assert "HF_HUB_OFFLINE is set" in check_refused(fetch(HF_HUB_OFFLINE="1"), cache)
 
 
+@pytest.mark.long  # the client tries several times
+def test_a_proxy_of_the_environment_is_used(fetch: Fetch, hub: LocalHub, cache: Path) -> None:
+    nobody = "http://127.0.0.1:9"
+    done = fetch(NO_PROXY="", HTTP_PROXY=nobody, HTTPS_PROXY=nobody)
+    assert (done.returncode, done.stderr.count("\n"), "cannot be reached" in done.stderr) == (2, 1, True), done.stderr
+    assert not any(cache.glob("*/*.safetensors"))
+
+
 def test_a_cache_that_cannot_be_written(fetch: Fetch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refusal = check_refused(fetch(PAN_SCDG_MODEL_CACHE=str(tmp_path / "file")), tmp_path)
