@@ -25,6 +25,7 @@ MAX_MEASURED_PAIRS = 100
 """The best pairs of a result, whose passages' gains are measured; a passage takes about a second."""
 UNCOUNTED_PASSAGES = "left_out"
 """The number of passages of a pair that do not count, such as quotations."""
+NOT_SCORED = "pair not scored, decided negative"
 Compute = Callable[[Iterable[Any]], Iterator[Any]]
 """Computes tasks of a `PairWorker`, in order: `jobs.cluster.Workers.map`."""
 Review = Callable[[list[DecidedPair]], list[DecidedPair]]
@@ -141,6 +142,7 @@ def score_pairs(
             itself.
     """
     checked = _check_pairs(pairs, worker, notices, on_error)
+    refused = len(checked.errors)
     batches = [
         batch
         for batch in make_batches(checked.lengths, worker.profile.method_settings.max_batch)
@@ -159,8 +161,8 @@ def score_pairs(
                     checked.errors[pair] = UserError(what, e.remedy, pair.suspicious.path)
             _stop_on_errors(checked, on_error)
             progress.update(len(batch))
-    for error in checked.errors.values():
-        notices.add("pair not scored, decided negative", f"{error.where}: {error.what}")
+    for error in list(checked.errors.values())[refused:]:
+        notices.add(NOT_SCORED, f"{error.where}: {error.what}")
     return checked
 
 
@@ -189,6 +191,8 @@ def _check_pairs(
                         notices.add(SURPLUS_MARKS, str(file.path))
             progress.update()
     _stop_on_errors(checked, on_error)
+    for error in checked.errors.values():
+        notices.add(NOT_SCORED, f"{error.where}: {error.what}")
     return checked
 
 
