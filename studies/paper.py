@@ -239,7 +239,7 @@ def adapt_table(step: Step, results: Sequence[Step]) -> Step | None:
 
 
 class Needs(NamedTuple):
-    """What a profile needs, and what of that is missing here."""
+    """The needs of a profile, and those that are missing here."""
 
     texts: list[str]
     missing: list[str]

@@ -70,7 +70,7 @@ MAX_LENGTH_DIFFERENCE = 50
 
 
 class Source(NamedTuple):
-    """What the parts are made from."""
+    """The sources of the parts."""
 
     folders: DataFolders
     authors: Path | None

@@ -58,7 +58,7 @@ class Comparison(Protocol):
 
 
 class PairOutcome(NamedTuple):
-    """What a result says about a pair."""
+    """The decision, score and passages of a pair in a result."""
 
     decision: bool | None
     score: float | None

@@ -43,7 +43,7 @@ OTHER_ENGINE: dict[str, EngineName] = {"packed": "reference", "reference": "pack
 
 
 class Verdict(Enum):
-    """What the command says at last, with its exit code."""
+    """The verdicts of the command, each with its exit code."""
 
     REPRODUCED = "reproduced", 0
     WITHIN_NOISE = "reproduced within noise", 4
@@ -81,7 +81,7 @@ class ReproduceOptions:
 
 
 class Condition(NamedTuple):
-    """What scores depend on, as the result records it and as it is here; by name, or under an empty one."""
+    """A condition of the scores, as the result records it and as it is here; by name, or under an empty one."""
 
     name: str
     recorded: Mapping[str, str]

@@ -29,7 +29,7 @@ CUT_DOCUMENTS = 1000
 
 
 class Scoring(NamedTuple):
-    """What the language model computes."""
+    """The work of the language model."""
 
     tokens: int
     """Of all inputs; a source that several queries share counts once."""
@@ -42,7 +42,7 @@ class Scoring(NamedTuple):
 
 
 class Encoding(NamedTuple):
-    """What the encoder computes."""
+    """The work of the encoder."""
 
     tokens: int
     vectors: int

@@ -44,7 +44,7 @@ PAGE_BEGINNINGS = (b"<!doctype html", b"<html")
 
 
 class ForeignFile(NamedTuple):
-    """What a file is instead of the expected, and what to do."""
+    """The real format of a file, instead of the expected one, and the remedy."""
 
     name: str
     remedy: str
