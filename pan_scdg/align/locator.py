@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.passages import Alignment, MeasuredPassage
+from pan_scdg.align.passages import Alignment, MeasuredPassage, extend_copies
 from pan_scdg.align.units import Integers, prepare_text
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.models.find import FoundModel
@@ -84,7 +84,7 @@ class PassageLocator:
         alignment = self.align(target, source)
         evidence = self.find_evidence(target, source, alignment)
         evidence = [part for one in evidence for part in alignment.split_patchwork(one)]
-        evidence = alignment.add_copies(evidence) if evidence else []
+        evidence = extend_copies(alignment.add_copies(evidence), target, source) if evidence else []
         return [passage._replace(counts=True) for passage in evidence]
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.align.passages import find_best_stretch
 from pan_scdg.align.seeds import Seed
 
 TEMPERATURE = 0.07
@@ -37,6 +38,8 @@ FOCUS_SENTENCES, NEAR_SENTENCES = 3, 9
 """Consecutive sentences of the target whose topic is compared, and of the source, for what is condensed there."""
 MIN_CORRESPONDING = 0.6
 """Least cosine of two sentences that correspond."""
+MIN_SUMMARISED = 0.45
+"""Cosine from which a sentence belongs to the summary of another one."""
 
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.float64]
@@ -237,6 +240,31 @@ def find_corresponding(target: Floats, source: Floats) -> npt.NDArray[np.bool_]:
         nearest[is_nearer], places[is_nearer] = largest[is_nearer], begin + rows[is_nearer]
     is_mutual = places[np.concatenate(best)] == np.arange(len(target))
     return np.asarray(is_mutual & (np.concatenate(cosines) >= MIN_CORRESPONDING), np.bool_)
+
+
+def find_summary(target: Floats, source: Floats) -> tuple[range, range] | None:
+    """Return the consecutive sentences of the target that most look like a summary, and where they are taken from.
+
+    A sentence is worth its largest cosine less `MIN_SUMMARISED`; the sentences with the largest sum are returned, and
+    those of the source from the first to the last one that is nearest to one of them. None: no sentence is worth
+    anything.
+
+    Args:
+        target: unit vectors of the target's sentences in their order, ``[t, d]``.
+        source: the same of the source, ``[s, d]``.
+    """
+    if not target.size or not source.size:
+        return None
+    batches = (target[begin : begin + BATCH_SENTENCES] @ source.T for begin in range(0, len(target), BATCH_SENTENCES))
+    nearest, places = (
+        np.concatenate(side) for side in zip(*((batch.max(axis=1), batch.argmax(axis=1)) for batch in batches))
+    )
+    values = nearest - MIN_SUMMARISED
+    if values.max() <= 0:
+        return None
+    first, last = find_best_stretch(values.tolist())
+    taken = places[first:last][values[first:last] >= 0]
+    return range(first, last), range(int(taken.min()), int(taken.max()) + 1)
 
 
 def compute_topic(source: Floats) -> Floats:

@@ -11,7 +11,7 @@ pairs: benchmarks/results/passages.md.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pan_scdg.align.parts import Kind, classify_passage
 from pan_scdg.align.seeds import Comparison, Seed, VerbatimMatch, find_runs, join_runs
-from pan_scdg.align.units import PreparedText, prepare_text
+from pan_scdg.align.units import Integers, PreparedText, Words, prepare_text, read_words
 from pan_scdg.records import Passage, Span
 
 MIN_LENGTH = 120
@@ -343,12 +343,12 @@ def trim_cluster(cluster: Cluster) -> Cluster:
         for seed in cluster.seeds:
             place = (seed.target, seed.source)[side] - units.start
             values[place] = max(values[place], seed.cosine - SEED_WORTH)
-        first, last = _find_best_stretch(values)
+        first, last = find_best_stretch(values)
         cluster = _make_cluster([seed for seed in cluster.seeds if first <= seed[side] - units.start < last])
     return cluster
 
 
-def _find_best_stretch(values: Sequence[float]) -> tuple[int, int]:
+def find_best_stretch(values: Sequence[float]) -> tuple[int, int]:
     """Return the bounds of the stretch with the largest sum, the first and shortest of equal ones."""
     sums = [0.0, *accumulate(values)]
     low, best, bounds = 0, float("-inf"), (0, 1)
@@ -414,7 +414,7 @@ def _clip(span: Span, bounds: Span) -> Span:
     return Span(max(span.begin, bounds.begin), min(span.end, bounds.end))
 
 
-def _select_words(text: PreparedText, span: Span) -> range:
+def _select_words(text: PreparedText | Words, span: Span) -> range:
     """Return the words that are wholly between two characters."""
     first = int(np.searchsorted(text.words[:, 0], span.begin))
     return range(first, max(first, int(np.searchsorted(text.words[:, 1], span.end, "right"))))
@@ -432,6 +432,42 @@ def _measure_shorter(run: VerbatimMatch) -> int:
 
 def _make_passage(run: VerbatimMatch) -> Passage:
     return Passage(run.target, run.source)
+
+
+def extend_copies(passages: Iterable[MeasuredPassage], target: str, source: str) -> list[MeasuredPassage]:
+    """Return passages in the order of the target, those that are copied with the equal words before and after them.
+
+    These are headings: they are no evidence, but whoever copies a text copies them with it.
+    """
+    first, second = read_words(target), read_words(source)
+    extended: list[MeasuredPassage] = []
+    low, ordered = 0, sorted(passages)
+    for measured, following in zip_longest(ordered, ordered[1:]):
+        own, other = _select_words(first, measured.target), _select_words(second, measured.source)
+        high = len(first.forms) if following is None else _select_words(first, following.target).start
+        if measured.verbatim >= EXACT_END_SHARE and own and other:
+            before = _count_common(reversed(first.forms[low : own.start]), reversed(second.forms[: other.start]))
+            after = _count_common(first.forms[own.stop : high], second.forms[other.stop :])
+            own, other = (range(words.start - before, words.stop + after) for words in (own, other))
+            measured = measured._replace(
+                passage=Passage(
+                    _cover(measured.target, first.words[own.start : own.stop]),
+                    _cover(measured.source, second.words[other.start : other.stop]),
+                )
+            )
+        low = max(low, own.stop)
+        extended.append(measured)
+    return extended
+
+
+def _count_common(first: Iterable[str], second: Iterable[str]) -> int:
+    """Return the number of equal words at the beginning of both."""
+    return sum(1 for _ in takewhile(lambda words: words[0] == words[1], zip(first, second)))
+
+
+def _cover(span: Span, words: Integers) -> Span:
+    """Return a span, wider if words reach beyond it."""
+    return Span(min(span.begin, int(words[0, 0])), max(span.end, int(words[-1, 1])))
 
 
 def find_counterparts(

@@ -9,8 +9,14 @@ import numpy.typing as npt
 import regex
 
 from pan_scdg.align.locator import Locator, PassageLocator
-from pan_scdg.align.matches import SentenceAlignment, compute_topic, measure_focus, measure_sentences
-from pan_scdg.align.passages import Alignment, MeasuredPassage
+from pan_scdg.align.matches import SentenceAlignment, compute_topic, find_summary, measure_focus, measure_sentences
+from pan_scdg.align.passages import (
+    EXACT_END_SHARE,
+    MIN_SUMMARY_RATIO,
+    Alignment,
+    MeasuredPassage,
+    extend_copies,
+)
 from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values, cover_both
@@ -23,6 +29,8 @@ MAX_CALIBRATED_CANDIDATES = 14_000
 15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
 MIN_MATCH = 1.0
 """Score of an alignment of sentences that is shown as a passage: two sentences or more that match closely."""
+MIN_SUMMARY_SENTENCES, MIN_SUMMARY_COSINE = 3, 0.56
+"""Sentences that a summary adds to the passages in it, and the least mean of their largest cosines."""
 MIN_SIMILAR = 0.5
 """Cosine of a sentence with one of the source from which it may be that sentence in other words."""
 _MARKS: Any = regex.compile(r"\p{P}*")
@@ -174,11 +182,12 @@ class AlignmentMethod:
             return [_include_marks(one, target, source) for one in alignment.add_copies(evidence)]
         counted = [passage for passage in evidence if passage.counts]
         counted += self._find_sentences(target, source, alignment, counted)
+        counted = self._add_summary(target, source, alignment, counted)
         similar = self._find_similar(target, source)
         counted = [part for one in counted for part in alignment.split_patchwork(one, similar)]
         uncounted = (passage for passage in evidence if not passage.counts)
         others = [p for p in uncounted if not any(p.target.overlaps(one.target) for one in counted)]
-        return alignment.add_copies([*counted, *others])
+        return extend_copies(alignment.add_copies([*counted, *others]), target, source)
 
     def _find_similar(self, target: str, source: str) -> npt.NDArray[np.bool_]:
         """Return True for the sentences of the target that resemble one of the source, ``[u]``."""
@@ -232,6 +241,35 @@ class AlignmentMethod:
                 passage = Passage(own, _join_spans(second.prepared.spans, match.source_begin, match.source_end))
                 # a quotation between two sentences does not exclude these
                 yield alignment.measure(passage)._replace(within=None, counts=True)
+
+    def _add_summary(
+        self, target: str, source: str, alignment: Alignment, others: list[MeasuredPassage]
+    ) -> list[MeasuredPassage]:
+        """Return passages that count with the summary in the target, if there is one, instead of those that overlap it.
+
+        A summary is several times as long in the source. It adds sentences to the passages in it, none of which is
+        copied.
+        """
+        first, second = self.encoder.encode(target), self.encoder.encode(source)
+        vectors, spans = first.counted_vectors, first.prepared.spans[first.prepared.counted]
+        found = find_summary(vectors, second.vectors)
+        if found is None:
+            return others
+        own = _join_spans(spans, found[0].start, found[0].stop)
+        other = _join_spans(second.prepared.spans, found[1].start, found[1].stop)
+        parts = [one for one in others if own.overlaps(one.target)]
+        added = [n for n in found[0] if not any(Span(*spans[n].tolist()).overlaps(one.target) for one in parts)]
+        is_summary = (
+            len(added) >= MIN_SUMMARY_SENTENCES
+            and (vectors[added] @ second.vectors.T).max(axis=1).mean() >= MIN_SUMMARY_COSINE
+            and other.length >= MIN_SUMMARY_RATIO * own.length
+            and bool(parts)
+            and all(one.verbatim < EXACT_END_SHARE for one in parts)
+        )
+        if not is_summary:
+            return others
+        summary = alignment.measure(Passage(own, other))._replace(within=None, counts=True)
+        return [*(one for one in others if one not in parts), summary]
 
 
 def _include_marks(evidence: MeasuredPassage, target: str, source: str) -> MeasuredPassage:

@@ -23,6 +23,7 @@ from pan_scdg.align.matches import (
     SentenceAlignment,
     compute_topic,
     find_corresponding,
+    find_summary,
     measure_focus,
     measure_sentences,
 )
@@ -140,6 +141,26 @@ def test_focus_is_on_the_stretch_with_the_topic_of_the_source() -> None:
     topics = compute_topic(np.stack([one, one]))[None]
     assert measure_focus(inserted, topics).tolist() == [1.0]
     assert measure_focus(throughout, topics).tolist() == [0.0]
+
+
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_a_summary_is_the_stretch_of_the_largest_sum(targets: int, sources: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    target, source = (rng.normal(size=(count, 3)).astype(np.float32) for count in (targets, sources))
+    target, source = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (target, source))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matches, "BATCH_SENTENCES", 4)
+        found = find_summary(target, source)
+    cosines = cosine_similarity(target, source) if targets and sources else np.zeros((targets, 1))
+    values = cosines.max(axis=1, initial=-1) - 0.45
+    best = max((values[i:j].sum() for i in range(targets) for j in range(i + 1, targets + 1)), default=0)
+    assert (found is None) == (best <= 0)
+    if found:
+        sentences, places = found
+        assert values[sentences].sum() == pytest.approx(best, abs=1e-5)
+        taken = [cosines[i].argmax() for i in sentences if values[i] >= 0]
+        assert (places.start, places.stop) == (min(taken), max(taken) + 1)
 
 
 def test_texts_without_sentences_have_no_focus() -> None:

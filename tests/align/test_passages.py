@@ -17,7 +17,7 @@ from pan_scdg.align.locator import (
     average_sentences,
     match_paragraphs,
 )
-from pan_scdg.align.passages import MIN_COPY_WORDS, Alignment, MeasuredPassage, find_counterparts
+from pan_scdg.align.passages import MIN_COPY_WORDS, Alignment, MeasuredPassage, extend_copies, find_counterparts
 from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText
 from pan_scdg.records import Passage
@@ -164,6 +164,24 @@ def test_unrelated_texts_have_no_passage() -> None:
 
 
 free_text = st.lists(st.sampled_from([*make_sentences(6, 1), "\n\n", "one two", "-\n", "\u00ad", "ａ"]), max_size=30)
+
+
+def test_a_copy_ends_with_the_headings_that_were_copied_and_before_its_neighbours() -> None:
+    first, second = (" ".join(make_sentences(6, seed)) for seed in (1, 4))
+    shared = f"Chapter on Lamps\n\n{first}\n\nNotes of the Author"
+    target = f"{make_sentences(1, 2)[0]}\n\n{shared}\n\nA Word of Mine\n\n{second}\n\n{make_sentences(1, 5)[0]}"
+    source = f"{second}\n\n{shared}\n\n{make_sentences(1, 3)[0]}"
+    found = find_evidence(target, source)
+    assert [cut(target, one.passage) for one in found] == [first.rstrip("."), second.rstrip(".")]
+    extended = extend_copies(reversed(found), target, source)
+    for text, is_source in ((target, False), (source, True)):
+        assert [cut(text, one.passage, is_source) for one in extended] == [shared, second.rstrip(".")]
+    reworded = [one._replace(verbatim=0.5) for one in found]
+    assert extend_copies(reworded, target, source) == reworded
+    assert extend_copies(find_evidence(first, first), first + second, first + second)[0].target == (
+        0,
+        len(first + second) - 1,
+    )
 
 
 @given(free_text, free_text)

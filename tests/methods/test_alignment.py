@@ -137,6 +137,35 @@ def test_a_positive_pair_without_common_words_has_the_sentences_that_match(metho
     assert evidence.counts
 
 
+LONG_SOURCE = (
+    "The ferry to the island was built in 1931 and carried coal in its first years. A shipyard on the mainland that no "
+    "longer exists laid her keel. Her first captain kept pigeons on the upper deck, which flew ahead of her on foggy "
+    "days. It is said that one of them won a prize. In the war the navy painted her grey and used her to sweep mines. "
+    "Two of her sister ships never came back. The crew was paid in tobacco towards the end, and some of them opened a "
+    "shop with it. After the war tourists discovered the island, and the hold was turned into a restaurant with sixty "
+    "seats. The cook was famous for his fish soup. The recipe is still secret, although three families claim to know "
+    "it. When the bridge opened in 1978, the company sold the ferry for the price of her metal. A newspaper printed a "
+    "poem about it, and the mayor wept on television. A group of pensioners collected money and bought her back a week "
+    "before she was to be broken up. They scraped rust for four winters and drank a great deal of tea. Today she lies "
+    "in the old harbour as a museum, and school classes sleep on board. The pigeons have returned, too."
+)
+SUMMARY = (
+    "The island ferry is now a museum ship where pupils spend the night in the harbour. Retired people raised money for "
+    "her before she was scrapped. The firm got rid of the ferry when the bridge was finished. In earlier years, "
+    "tourists dined in the hold. In wartime the navy swept mines with her. Before that, the ferry transported coal."
+)
+
+
+def test_a_summary_is_one_passage_with_all_that_it_is_taken_from(method: AlignmentMethod) -> None:
+    target = f"{UNRELATED} {SUMMARY} {UNRELATED[::-1]}"
+    (passage,) = method.locate(target, LONG_SOURCE)
+    assert target[slice(*passage.target)] == SUMMARY
+    assert LONG_SOURCE[slice(*passage.source)].startswith("The ferry to the island")
+    assert LONG_SOURCE[slice(*passage.source)].endswith("school classes sleep on board.")
+    (copied,) = method.locate(f"{UNRELATED} {LONG_SOURCE[:400]}", LONG_SOURCE)
+    assert copied.source.length <= 400
+
+
 def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
     profile = load_profile("offline")
     opened = profile.open_method(MethodOptions())
