@@ -76,6 +76,8 @@ class ReportPair:
     gains: TokenGains | None = None
     too_short: tuple[str, ...] = ()
     """Names of the texts that are too short for a decision; the pair is unclear for no other reason."""
+    evidence: str = ""
+    """What was measured, in words; empty if the method has none."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,10 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
     elif record["unclear"] is not None:
         finding = "unclear"
         warnings.append(record["unclear"])
-    return ReportPair(*names, record["score"], finding, warnings=tuple(warnings), too_short=tuple(too_short))
+    evidence = record.get("evidence", "")
+    return ReportPair(
+        *names, record["score"], finding, warnings=tuple(warnings), too_short=tuple(too_short), evidence=evidence
+    )
 
 
 def rank_pair(pair: ReportPair) -> tuple[int, bool, float]:

@@ -18,7 +18,7 @@ from markupsafe import escape
 from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.report.html import render_report, render_summary
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
-from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains, make_report_pair
 from tests.passages import make_passage
 from tests.report.samples import (
     GIVEN,
@@ -246,6 +246,16 @@ def test_measures_are_details_of_a_passage() -> None:
     pair = replace(report.pairs[0], passages=(PASSAGES[0]._replace(gain=0.01),))
     shown = Page(render_report(replace(report, pairs=(pair,)))).read_sentence("pair-1-1")
     assert shown.endswith("The source makes it no easier to predict (0.01 nats per token).")
+
+
+def test_a_pair_shows_the_evidence_of_its_decision() -> None:
+    report = make_small_report()
+    evidence = "7 of 12 sentences correspond to one of the source; longest copied stretch 9 words"
+    record = {"score": 0.9, "threshold": 0.5, "decision": True, "method": "alignment", "unclear": None}
+    names = report.pairs[0].suspicious, report.pairs[0].source
+    pair = make_report_pair({**record, "evidence": evidence}, names, (400, 400))
+    assert f">{evidence}<" in render_report(replace(report, pairs=(pair,)))
+    assert not make_report_pair(record, names, (400, 400)).evidence
 
 
 def test_an_unclear_pair_has_its_own_reasons_only() -> None:
