@@ -150,8 +150,8 @@ LONG_SOURCE = (
     "in the old harbour as a museum, and school classes sleep on board. The pigeons have returned, too."
 )
 SUMMARY = (
-    "The island ferry is now a museum ship where pupils spend the night in the harbour. Retired people raised money for "
-    "her before she was scrapped. The firm got rid of the ferry when the bridge was finished. In earlier years, "
+    "The island ferry is now a museum ship where pupils spend the night in the harbour. Retired people raised money "
+    "for her before she was scrapped. The firm got rid of the ferry when the bridge was finished. In earlier years, "
     "tourists dined in the hold. In wartime the navy swept mines with her. Before that, the ferry transported coal."
 )
 
