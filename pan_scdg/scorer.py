@@ -23,7 +23,7 @@ from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod
-from pan_scdg.methods.gains import SEGMENTED, GainMethod
+from pan_scdg.methods.gains import SEGMENTED, GainMethod, open_model
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.records import DocumentPair, TextFile, TokenGains
@@ -283,16 +283,7 @@ class Scorer:
 
     @cached_property
     def _model(self) -> ScoringModel:
-        if self.profile.decide is not None:
-            return self._worker.model
-        options = self._options
-        return ScoringModel(
-            self.profile.need_model(),
-            options.device,
-            folder=options.model,
-            engine=options.engine,
-            raw_text=self.profile.raw_text,
-        )
+        return open_model(self.profile, self._options) if self.profile.decide is None else self._worker.model
 
     def _check_open(self) -> None:
         if self._closed:

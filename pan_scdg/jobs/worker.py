@@ -13,7 +13,7 @@ from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import Measurements, Method, MethodOptions, cover_both
 from pan_scdg.methods.alignment import open_locator
-from pan_scdg.methods.gains import GainMethod, measure_passages
+from pan_scdg.methods.gains import GainMethod, measure_passages, open_model
 from pan_scdg.models.find import FoundModel
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.pan.text_alignment import read_text
@@ -151,14 +151,7 @@ class PairWorker:
         """Return the language model of the profile, which explains if another method decides."""
         if isinstance(self.method, GainMethod):
             return self.method.model
-        options = self.options
-        return ScoringModel(
-            self.profile.need_model(),
-            options.device,
-            folder=options.model,
-            engine=options.engine,
-            raw_text=self.profile.raw_text,
-        )
+        return open_model(self.profile, self.options)
 
     def list_models(self) -> dict[str, FoundModel]:
         """Return the models that the result depends on, by their names in the job; see `identify`."""

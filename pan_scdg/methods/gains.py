@@ -109,13 +109,7 @@ class GainSettings(MethodSettings):
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "GainMethod":
         """Return the method; the model is found, see `ScoringModel`."""
-        model = ScoringModel(
-            profile.need_model(),
-            options.device,
-            folder=options.model,
-            engine=options.engine,
-            raw_text=profile.raw_text,
-        )
+        model = open_model(profile, options)
         calibration = None if profile.decide is None else profile.decide.calibration
         measure_range = options.all_settings or (calibration is not None and calibration.range is not None)
         return GainMethod(self, model, keep_gains=options.keep_gains, measure_range=measure_range)
@@ -166,6 +160,17 @@ class _Plan(NamedTuple):
 
     mode: Mode
     passes: list[Passes]
+
+
+def open_model(profile: ProfileTables, options: MethodOptions) -> ScoringModel:
+    """Return the language model of a profile; it is found now and loaded for the first input, see `ScoringModel`."""
+    return ScoringModel(
+        profile.need_model(),
+        options.device,
+        folder=options.model,
+        engine=options.engine,
+        raw_text=profile.raw_text,
+    )
 
 
 class GainMethod:
