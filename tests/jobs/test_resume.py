@@ -84,14 +84,17 @@ def test_run_that_appends_one_batch_at_a_time_ends_byte_identical(
 @pytest.mark.long
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
 def test_a_stopped_run_continues_with_another_number_of_workers(
-    pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Callable[[Path], Any]
+    source: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Callable[[Path], Any]
 ) -> None:
     monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", 1)
     output, whole = tmp_path / "out", tmp_path / "whole"
-    assert run(pairs_input, whole).code == 0
+    assert run(source, whole).code == 0
     with monkeypatch.context() as patch:
         interrupt_at(patch, ScoreFile, "append", 2, False)
-        assert run(pairs_input, output).code == 3
-    assert run(pairs_input, output, "--workers", "2").code == 0
-    scores = [[line["score"] for line in records(folder / "decisions.jsonl")] for folder in (whole, output)]
-    assert scores[1] == pytest.approx(scores[0], abs=1e-5)
+        assert run(source, output).code == 3
+    assert run(source, output, "--workers", "2").code == 0
+    is_retrieval = (whole / "run.txt.gz").exists()
+    file, score = ("scores.jsonl.gz", "final") if is_retrieval else ("decisions.jsonl", "score")
+    first, second = ([line[score] for line in records(folder / file)] for folder in (whole, output))
+    assert len(first) > 2
+    assert second == pytest.approx(first, abs=1e-5)
