@@ -37,6 +37,8 @@ RUN_OVERHANG = 40
 """Characters of such a run that may be outside the passage, and between the runs of one patch."""
 MAX_BLANK_SHARE = 0.1
 """Largest share of a unit of another source that a run reaches into, for example by its first word."""
+JOIN_GAP = 500
+"""Characters between two passages of one place, in both texts: not all of a rewritten passage matches."""
 MIN_COPY_WORDS = 16
 """Words in runs of a verbatim passage beside others, however short it is."""
 MAX_LINE_WORDS, MAX_LINE_PART, MIN_LINE_SHARE = 24, 1 / 3, 0.4
@@ -197,6 +199,33 @@ class Alignment:
         copies = [_make_passage(run) for run, words in self._list_copies() if words >= MIN_COPY_WORDS]
         others = [self.measure(p) for p in copies if not any(p.target.overlaps(one.target) for one in evidence)]
         return sorted([*evidence, *others])
+
+    def join_neighbours(
+        self, evidence: Sequence[MeasuredPassage], is_similar: npt.NDArray[np.bool_]
+    ) -> list[MeasuredPassage]:
+        """Return passages with those joined that follow each other in both texts, `JOIN_GAP` or less apart in each.
+
+        They are one place that was taken over if most of what lies between them in the target is like the source, too.
+
+        Args:
+            evidence: passages in the order of the target, without overlaps.
+            is_similar: True for units of the target that resemble the source, ``[u]``.
+        """
+        middles = self.target.spans.mean(axis=1)
+        joined: list[MeasuredPassage] = []
+        for measured in evidence:
+            last = joined[-1] if joined else measured
+            gaps = measured.target.begin - last.target.end, measured.source.begin - last.source.end
+            between = is_similar[slice(*np.searchsorted(middles, (last.target.end, measured.target.begin)))]
+            is_near = last.counts and measured.counts and all(0 <= gap <= JOIN_GAP for gap in gaps)
+            if is_near and 2 * between.sum() >= len(between):
+                whole = Passage(
+                    Span(last.target.begin, measured.target.end), Span(last.source.begin, measured.source.end)
+                )
+                joined[-1] = self.measure(whole)._replace(within=None, counts=True)
+            else:
+                joined.append(measured)
+        return joined
 
     def count_copied_words(self) -> int:
         """Return the words of the longest stretch of the target that counts and is nearly all runs of equal words."""

@@ -187,7 +187,8 @@ class AlignmentMethod:
         counted = [part for one in counted for part in alignment.split_patchwork(one, similar)]
         uncounted = (passage for passage in evidence if not passage.counts)
         others = [p for p in uncounted if not any(p.target.overlaps(one.target) for one in counted)]
-        return extend_copies(alignment.add_copies([*counted, *others]), target, source)
+        joined = alignment.join_neighbours(alignment.add_copies([*counted, *others]), similar)
+        return extend_copies(joined, target, source)
 
     def _find_similar(self, target: str, source: str) -> npt.NDArray[np.bool_]:
         """Return True for the sentences of the target that resemble one of the source, ``[u]``."""

@@ -166,6 +166,22 @@ def test_unrelated_texts_have_no_passage() -> None:
 free_text = st.lists(st.sampled_from([*make_sentences(6, 1), "\n\n", "one two", "-\n", "\u00ad", "ａ"]), max_size=30)
 
 
+@pytest.mark.parametrize(("sentences", "similar", "is_joined"), [(3, 2, True), (3, 1, False), (9, 9, False)])
+def test_places_of_one_rewritten_passage_are_joined(sentences: int, similar: int, is_joined: bool) -> None:
+    first, second = make_sentences(6, 1), make_sentences(6, 4)
+    target, source = (" ".join([*first, *make_sentences(sentences, seed), *second]) for seed in (2, 3))
+    alignment = Alignment(prepare_text(target), prepare_text(source))
+    found = alignment.find_evidence()
+    assert [cut(target, one.passage) for one in found] == [" ".join(part).rstrip(".") for part in (first, second)]
+    is_similar = np.zeros(len(alignment.target.units), bool)
+    is_similar[6 : 6 + similar] = True
+    joined = alignment.join_neighbours(found, is_similar)
+    assert (len(joined) == 1) == is_joined
+    assert [joined[0].target.begin, joined[-1].target.end] == [0, len(target) - 1]
+    quoted = [found[0]._replace(counts=False), found[1]]
+    assert alignment.join_neighbours(quoted, is_similar) == quoted
+
+
 def test_a_copy_ends_with_the_headings_that_were_copied_and_before_its_neighbours() -> None:
     first, second = (" ".join(make_sentences(6, seed)) for seed in (1, 4))
     shared = f"Chapter on Lamps\n\n{first}\n\nNotes of the Author"
