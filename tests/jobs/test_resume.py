@@ -84,15 +84,22 @@ def test_run_that_appends_one_batch_at_a_time_ends_byte_identical(
 @pytest.mark.long
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
 def test_a_stopped_run_continues_with_another_number_of_workers(
-    source: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Callable[[Path], Any]
+    source: Path,
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    records: Callable[[Path], Any],
+    profile_with: Callable[..., Path],
 ) -> None:
     monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", 1)
     output, whole = tmp_path / "out", tmp_path / "whole"
-    assert run(source, whole).code == 0
+    # the other processes would take the real encoder of the dense route
+    lexical = profile_with({"retrieval.routes": ["bm25-sentence"], "retrieval.fusion": "none"})
+    assert run(source, whole, profile=lexical).code == 0
     with monkeypatch.context() as patch:
         interrupt_at(patch, ScoreFile, "append", 2, False)
-        assert run(source, output).code == 3
-    assert run(source, output, "--workers", "2").code == 0
+        assert run(source, output, profile=lexical).code == 3
+    assert run(source, output, "--workers", "2", profile=lexical).code == 0
     is_retrieval = (whole / "run.txt.gz").exists()
     file, score = ("scores.jsonl.gz", "final") if is_retrieval else ("decisions.jsonl", "score")
     first, second = ([line[score] for line in records(folder / file)] for folder in (whole, output))
