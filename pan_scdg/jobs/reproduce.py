@@ -266,8 +266,15 @@ class Reproduction:
         )
 
     def _write_first_stage(self) -> Path | None:
-        """Write the recorded candidates as the run that they were before the rerank; None: search again."""
-        recorded = self._options.result / CANDIDATES
+        """Write the recorded candidates as the run that they were before the rerank; None: search again.
+
+        Raises:
+            ImpossibleError: the first stage is to be searched again, and for some queries it ran out of time.
+        """
+        recorded, limited = self._options.result / CANDIDATES, self._job.get("searched_by_words")
+        if self._options.from_corpus and limited:
+            what = f"for lack of time {format_count(len(limited), 'query')} had a first stage of BM25 alone"
+            raise ImpossibleError(f"{what}, which no search gives again: leave out --from-corpus")
         if self._options.from_corpus or not is_file(recorded):
             return None
         folder = self._options.output / FIRST_STAGE

@@ -186,6 +186,8 @@ def test_a_change_gives_its_verdict(
         ([swap_best, shift_scores], (), 5, "not reproduced: noise "),
         ([swap_best, shift_scores], ("--noise", "1"), 4, "reproduced within noise: noise 1 (given)"),
         ([], ("--from-corpus",), 0, "model encoder: same"),
+        ([lambda folder: edit_job(folder, searched_by_words=["q"])], (), 0, "profile: same"),
+        ([lambda folder: edit_job(folder, searched_by_words=["q"])], ("--from-corpus",), 6, "1 query had a first"),
         ([lambda folder: edit_job(folder, scored_ranks=2)], (), 5, "profile: differs: retrieval.scored 6 recorded, 2"),
         ([keep_run], ("--profile", SMALL), 0, "no job.json"),
     ],
