@@ -193,6 +193,8 @@ class AlignmentMethod:
     def _find_similar(self, target: str, source: str) -> npt.NDArray[np.bool_]:
         """Return True for the sentences of the target that resemble one of the source, ``[u]``."""
         first, second = self.encoder.encode(target), self.encoder.encode(source)
+        if not first.vectors.size or not second.vectors.size:
+            return np.zeros(len(first.prepared.units), np.bool_)
         nearest = (first.vectors @ second.vectors.T).max(axis=1, initial=0.0)
         return np.asarray(nearest >= MIN_SIMILAR, np.bool_)
 

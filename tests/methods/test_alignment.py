@@ -166,6 +166,11 @@ def test_a_summary_is_one_passage_with_all_that_it_is_taken_from(method: Alignme
     assert copied.source.length <= 400
 
 
+@pytest.mark.parametrize(("target", "source"), [("", LONG_SOURCE), (LONG_SOURCE, ""), ("", ""), ("...", "---")])
+def test_a_text_without_sentences_has_no_passage(method: AlignmentMethod, target: str, source: str) -> None:
+    assert method.locate(target, source) == []
+
+
 def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
     profile = load_profile("offline")
     opened = profile.open_method(MethodOptions())
