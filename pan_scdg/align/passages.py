@@ -38,7 +38,7 @@ RUN_OVERHANG = 40
 MAX_BLANK_SHARE = 0.1
 """Largest share of a unit of another source that a run reaches into, for example by its first word."""
 JOIN_GAP = 500
-"""Characters between two passages of one place, in both texts: not all of a rewritten passage matches."""
+"""Most characters between two passages of one place, in both texts: not all that was rewritten matches."""
 MIN_COPY_WORDS = 16
 """Words in runs of a verbatim passage beside others, however short it is."""
 MAX_LINE_WORDS, MAX_LINE_PART, MIN_LINE_SHARE = 24, 1 / 3, 0.4
@@ -203,9 +203,9 @@ class Alignment:
     def join_neighbours(
         self, evidence: Sequence[MeasuredPassage], is_similar: npt.NDArray[np.bool_]
     ) -> list[MeasuredPassage]:
-        """Return passages with those joined that follow each other in both texts, `JOIN_GAP` or less apart in each.
+        """Return passages with those joined that follow each other in both texts, at most `JOIN_GAP` apart.
 
-        They are one place that was taken over if most of what lies between them in the target is like the source, too.
+        They are one place that was taken over if most sentences between them in the target, if any, are like the source.
 
         Args:
             evidence: passages in the order of the target, without overlaps.
@@ -219,13 +219,15 @@ class Alignment:
             between = is_similar[slice(*np.searchsorted(middles, (last.target.end, measured.target.begin)))]
             is_near = last.counts and measured.counts and all(0 <= gap <= JOIN_GAP for gap in gaps)
             if is_near and 2 * between.sum() >= len(between):
-                whole = Passage(
-                    Span(last.target.begin, measured.target.end), Span(last.source.begin, measured.source.end)
-                )
-                joined[-1] = self.measure(whole)._replace(within=None, counts=True)
+                own, other = (Span(a.begin, b.end) for a, b in zip(last.passage[:2], measured.passage[:2], strict=True))
+                joined[-1] = last._replace(passage=Passage(own, other))
             else:
                 joined.append(measured)
-        return joined
+        whole = {one.passage for one in evidence}
+        return [
+            one if one.passage in whole else self.measure(one.passage)._replace(within=None, counts=True)
+            for one in joined
+        ]
 
     def count_copied_words(self) -> int:
         """Return the words of the longest stretch of the target that counts and is nearly all runs of equal words."""
@@ -466,7 +468,8 @@ def _make_passage(run: VerbatimMatch) -> Passage:
 def extend_copies(passages: Iterable[MeasuredPassage], target: str, source: str) -> list[MeasuredPassage]:
     """Return passages in the order of the target, those that are copied with the equal words before and after them.
 
-    These are headings: they are no evidence, but whoever copies a text copies them with it.
+    These are mostly headings: they are no evidence, but whoever copies a text copies them with it. What was measured
+    stays that of the shorter passage.
     """
     first, second = read_words(target), read_words(source)
     extended: list[MeasuredPassage] = []

@@ -179,7 +179,8 @@ class AlignmentMethod:
         if not positive:
             return [passage for passage in evidence if not passage.counts]
         if self._is_unread(target, source):
-            return [_include_marks(one, target, source) for one in alignment.add_copies(evidence)]
+            copies = [_include_marks(one, target, source) for one in alignment.add_copies(evidence)]
+            return extend_copies(copies, target, source)
         counted = [passage for passage in evidence if passage.counts]
         counted += self._find_sentences(target, source, alignment, counted)
         counted = self._add_summary(target, source, alignment, counted)
@@ -250,24 +251,29 @@ class AlignmentMethod:
     ) -> list[MeasuredPassage]:
         """Return passages that count with the summary in the target, if there is one, instead of those that overlap it.
 
-        A summary is several times as long in the source. It adds sentences to the passages in it, none of which is
-        copied.
+        The source side of a summary is several times as long. It adds sentences to the passages in it, none of which is
+        mostly copied, and has no sentence that does not count.
         """
         first, second = self.encoder.encode(target), self.encoder.encode(source)
-        vectors, spans = first.counted_vectors, first.prepared.spans[first.prepared.counted]
+        vectors, places = first.counted_vectors, np.flatnonzero(first.prepared.counted)
         found = find_summary(vectors, second.vectors)
-        if found is None:
+        if found is None or len(found[0]) != places[found[0].stop - 1] + 1 - places[found[0].start]:
             return others
+        spans = first.prepared.spans[places]
         own = _join_spans(spans, found[0].start, found[0].stop)
         other = _join_spans(second.prepared.spans, found[1].start, found[1].stop)
         parts = [one for one in others if own.overlaps(one.target)]
         added = [n for n in found[0] if not any(Span(*spans[n].tolist()).overlaps(one.target) for one in parts)]
+        own, other = (
+            Span(min(span.begin for span in side), max(span.end for span in side))
+            for side in ((own, *(one.target for one in parts)), (other, *(one.source for one in parts)))
+        )
         is_summary = (
-            len(added) >= MIN_SUMMARY_SENTENCES
-            and (vectors[added] @ second.vectors.T).max(axis=1).mean() >= MIN_SUMMARY_COSINE
-            and other.length >= MIN_SUMMARY_RATIO * own.length
-            and bool(parts)
+            bool(parts)
             and all(one.verbatim < EXACT_END_SHARE for one in parts)
+            and other.length >= MIN_SUMMARY_RATIO * own.length
+            and len(added) >= MIN_SUMMARY_SENTENCES
+            and (vectors[added] @ second.vectors.T).max(axis=1).mean() >= MIN_SUMMARY_COSINE
         )
         if not is_summary:
             return others

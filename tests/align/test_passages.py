@@ -180,6 +180,8 @@ def test_places_of_one_rewritten_passage_are_joined(sentences: int, similar: int
     assert [joined[0].target.begin, joined[-1].target.end] == [0, len(target) - 1]
     quoted = [found[0]._replace(counts=False), found[1]]
     assert alignment.join_neighbours(quoted, is_similar) == quoted
+    swapped = Alignment(prepare_text(target), prepare_text(" ".join([*second, *first])))
+    assert len(swapped.join_neighbours(swapped.find_evidence(), ~is_similar)) == 2
 
 
 def test_a_copy_ends_with_the_headings_that_were_copied_and_before_its_neighbours() -> None:

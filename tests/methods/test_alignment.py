@@ -166,6 +166,14 @@ def test_a_summary_is_one_passage_with_all_that_it_is_taken_from(method: Alignme
     assert copied.source.length <= 400
 
 
+def test_a_quotation_in_a_summary_does_not_count(method: AlignmentMethod) -> None:
+    quotation = LONG_SOURCE[LONG_SOURCE.index("When the bridge") : LONG_SOURCE.index(" They scraped")]
+    before, after = SUMMARY.split(" In earlier years")
+    found = method.locate(f"{UNRELATED} {before} “{quotation}” In earlier years{after}", LONG_SOURCE)
+    assert [one.within for one in found if not one.counts] == ["quotation"]
+    assert all(one.source.length < len(LONG_SOURCE) / 2 for one in found)
+
+
 @pytest.mark.parametrize(("target", "source"), [("", LONG_SOURCE), (LONG_SOURCE, ""), ("", ""), ("...", "---")])
 def test_a_text_without_sentences_has_no_passage(method: AlignmentMethod, target: str, source: str) -> None:
     assert method.locate(target, source) == []
