@@ -205,7 +205,7 @@ class Alignment:
     ) -> list[MeasuredPassage]:
         """Return passages with those joined that follow each other in both texts, at most `JOIN_GAP` apart.
 
-        They are one place that was taken over if most sentences between them in the target, if any, are like the source.
+        They are one place that was taken over if most sentences between them, if any, are like the source.
 
         Args:
             evidence: passages in the order of the target, without overlaps.
