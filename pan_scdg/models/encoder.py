@@ -33,8 +33,8 @@ from pan_scdg.models.devices import (
     free_memory,
     is_out_of_memory,
 )
-from pan_scdg.models.find import CONFIG, MODULES, find_encoder_folder
-from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.models.find import CONFIG, MODULES, PACKAGED, find_encoder_folder
+from pan_scdg.models.fingerprint import fingerprint_folder, fingerprint_weights
 from pan_scdg.models.weights import check_weights
 from pan_scdg.settings import EncoderDtype
 
@@ -44,6 +44,8 @@ MAX_CPU_TOKENS = 2048
 """Tokens of a batch on a CPU, padding included: what layers compute of more leaves the caches, and its memory is taken
 from the system and given back each time."""
 SETTINGS = "config_sentence_transformers.json"
+BASE = "base.json"
+"""The file of a model that has only the weights that were trained further: names the packaged one with the others."""
 TRANSFORMER_SETTINGS = "sentence_*_config.json"
 """Pattern of the settings of the module with the language model: ``bert``, and six former names."""
 SCRIPT_CHARACTERS = 20_000
@@ -303,6 +305,7 @@ def load_encoder(
     check_device_exists(device)
     folder = find_encoder_folder(name_or_folder)
     transformer = check_encoder(folder)
+    base = _find_base(folder)
 
     import torch
     from sentence_transformers import SentenceTransformer
@@ -326,7 +329,9 @@ def load_encoder(
         raise UserError(what, "copy the model's folder again", folder) from e
     model.tokenizer.split_special_tokens = not raw_text
     drop_chance(model.tokenizer)
-    _check_complete(model[0].auto_model, transformer)
+    if base is not None:
+        _fill(model[0].auto_model, transformer, base)
+    _check_complete(model[0].auto_model, [transformer] if base is None else [transformer, base])
     model[0].auto_model.config.use_cache = False  # a decoder would keep the keys and values of every layer
     check_weights(model[0].auto_model.named_parameters(), transformer)
     if type(model[-1]).__name__ == "Normalize":
@@ -399,18 +404,55 @@ def _check_fields(value: Any, permitted: set[str], path: Path) -> None:
                 objects.append(inner)
 
 
-def _check_complete(model: Any, folder: Path) -> None:
-    """Raise UserError if the files lack a weight, which transformers would silently fill with random numbers.
+def _find_base(folder: Path) -> Path | None:
+    """Return the folder of the model that a model was trained from and shares weights with; None: it has all its own.
 
-    Names in the files may have the prefix of a larger model, such as ``bert.``, or BERT's former names of a layer norm.
-    The pooler of a transformer is not used, and many published models lack it.
+    Raises:
+        UserError: it is not installed, or is not the one that is named.
     """
+    if not (path := folder / BASE).exists():
+        return None
+    base = read_json(path)
+    _check_fields(base, {"model", "sha256"}, path)
+    if not isinstance(name := base.get("model"), str) or name not in PACKAGED:
+        raise UserError(f"names a model other than {', '.join(PACKAGED)}", "copy the model's folder again", path)
+    inner = find_encoder_folder(name)
+    if fingerprint_weights(inner) != base.get("sha256"):
+        what = f"the weights of the installed package {name} are not those that this model was trained from"
+        raise UserError(what, "install the version that requirements.txt names", path)
+    return inner
+
+
+def _fill(model: Any, folder: Path, base: Path) -> None:
+    """Set the weights that the files of a model lack to those of the model that it was trained from."""
+    from safetensors import safe_open
+
+    own = _list_stored(folder)
+    weights = {name: weight for name, weight in model.named_parameters() if name not in own}
+    for path in list_weight_files(base):
+        with safe_open(path, framework="pt") as file:
+            for name in weights.keys() & set(file.keys()):
+                weights[name].data.copy_(file.get_tensor(name))
+
+
+def _list_stored(folder: Path) -> set[str]:
+    """Return the names of the weights in a folder's files."""
     from safetensors import safe_open
 
     stored = set[str]()
     for path in list_weight_files(folder):
         with safe_open(path, framework="numpy") as file:
             stored |= set(file.keys())
+    return stored
+
+
+def _check_complete(model: Any, folders: Sequence[Path]) -> None:
+    """Raise UserError if the files lack a weight, which transformers would silently fill with random numbers.
+
+    Names in the files may have the prefix of a larger model, such as ``bert.``, or BERT's former names of a layer norm.
+    The pooler of a transformer is not used, and many published models lack it.
+    """
+    stored = set[str]().union(*map(_list_stored, folders))
     stored |= {name.partition(".")[2] for name in stored}
     stored |= {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in stored}
     names: dict[int, list[str]] = {}  # tied weights have several, one of which is in the files
@@ -418,4 +460,4 @@ def _check_complete(model: Any, folder: Path) -> None:
         names.setdefault(id(weight), []).append(name)
     if missing := sorted(n[0] for n in names.values() if stored.isdisjoint(n) and not n[0].startswith("pooler.")):
         what = f"the embedding model lacks {len(missing)} weights, {missing[0]} first"
-        raise UserError(what, "copy the model's folder again", folder)
+        raise UserError(what, "copy the model's folder again", folders[0])

