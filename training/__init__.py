@@ -1,1 +1,1 @@
-"""Train `model_cache/scdg-mini`: tokenizer, constructed start, training mixture, training loop."""
+"""Train the bundled models: scdg-mini (tokenizer, constructed start, mixture, loop) and reuse-minilm (`encoder`)."""

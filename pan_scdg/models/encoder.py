@@ -45,7 +45,9 @@ MAX_CPU_TOKENS = 2048
 from the system and given back each time."""
 SETTINGS = "config_sentence_transformers.json"
 BASE = "base.json"
-"""The file of a model that has only the weights that were trained further: names the packaged one with the others."""
+"""The file that names the installed model whose embeddings a model has: only its other weights were trained further."""
+EMBEDDINGS = "embeddings."
+"""The beginning of their names."""
 TRANSFORMER_SETTINGS = "sentence_*_config.json"
 """Pattern of the settings of the module with the language model: ``bert``, and six former names."""
 SCRIPT_CHARACTERS = 20_000
@@ -305,7 +307,7 @@ def load_encoder(
     check_device_exists(device)
     folder = find_encoder_folder(name_or_folder)
     transformer = check_encoder(folder)
-    base = _find_base(folder)
+    base = _find_base(folder, transformer)
 
     import torch
     from sentence_transformers import SentenceTransformer
@@ -330,8 +332,8 @@ def load_encoder(
     model.tokenizer.split_special_tokens = not raw_text
     drop_chance(model.tokenizer)
     if base is not None:
-        _fill(model[0].auto_model, transformer, base)
-    _check_complete(model[0].auto_model, [transformer] if base is None else [transformer, base])
+        _fill(model[0].auto_model, base, folder)
+    _check_complete(model[0].auto_model, transformer, base)
     model[0].auto_model.config.use_cache = False  # a decoder would keep the keys and values of every layer
     check_weights(model[0].auto_model.named_parameters(), transformer)
     if type(model[-1]).__name__ == "Normalize":
@@ -365,6 +367,7 @@ def check_encoder(folder: Path) -> Path:
             read_config(inner, encoder=True)
         elif kind == "Pooling":
             _check_fields(read_json(inner / CONFIG), _POOLING_FIELDS, inner / CONFIG)
+    _find_base(folder, modules[0][1])
     return modules[0][1]
 
 
@@ -404,35 +407,53 @@ def _check_fields(value: Any, permitted: set[str], path: Path) -> None:
                 objects.append(inner)
 
 
-def _find_base(folder: Path) -> Path | None:
-    """Return the folder of the model that a model was trained from and shares weights with; None: it has all its own.
+class _Base(NamedTuple):
+    """The installed model that a model was trained from and has its embeddings from."""
+
+    name: str
+    folder: Path
+    fingerprint: Any
+    """That of the weights with which it was trained."""
+
+
+def _find_base(folder: Path, transformer: Path) -> _Base | None:
+    """Return the model whose embeddings a model needs; None: it has all weights itself.
 
     Raises:
-        UserError: it is not installed, or is not the one that is named.
+        UserError: the file that names it is damaged, or it is not installed or of another kind.
     """
     if not (path := folder / BASE).exists():
         return None
-    base = read_json(path)
-    _check_fields(base, {"model", "sha256"}, path)
-    if not isinstance(name := base.get("model"), str) or name not in PACKAGED:
+    fields = read_json(path)
+    _check_fields(fields, {"model", "sha256"}, path)
+    if not isinstance(name := fields.get("model"), str) or name not in PACKAGED:
         raise UserError(f"names a model other than {', '.join(PACKAGED)}", "copy the model's folder again", path)
-    inner = find_encoder_folder(name)
-    if fingerprint_weights(inner) != base.get("sha256"):
-        what = f"the weights of the installed package {name} are not those that this model was trained from"
-        raise UserError(what, "install the version that requirements.txt names", path)
-    return inner
+    base = find_encoder_folder(name)
+    if read_json(transformer / CONFIG).get("model_type") != read_json(base / CONFIG).get("model_type"):
+        raise UserError(f"the model is of another kind than {name}", "copy the model's folder again", path)
+    return _Base(name, base, fields.get("sha256"))
 
 
-def _fill(model: Any, folder: Path, base: Path) -> None:
-    """Set the weights that the files of a model lack to those of the model that it was trained from."""
+def _fill(model: Any, base: _Base, folder: Path) -> None:
+    """Set the embeddings of a model to those of its base.
+
+    Raises:
+        UserError: another version of the base is installed, or its embeddings have another shape.
+    """
     from safetensors import safe_open
 
-    own = _list_stored(folder)
-    weights = {name: weight for name, weight in model.named_parameters() if name not in own}
-    for path in list_weight_files(base):
+    if fingerprint_weights(base.folder) != base.fingerprint:
+        what = f"the installed package {base.name} is not the version that this model was trained from"
+        raise UserError(what, "install the version that pan_scdg requires", folder)
+    weights = {name: weight for name, weight in model.named_parameters() if name.startswith(EMBEDDINGS)}
+    for path in list_weight_files(base.folder):
         with safe_open(path, framework="pt") as file:
             for name in weights.keys() & set(file.keys()):
-                weights[name].data.copy_(file.get_tensor(name))
+                tensor = file.get_tensor(name)
+                if tensor.shape != weights[name].shape:
+                    what = f"the weights {name} of {base.name} have another shape"
+                    raise UserError(what, "copy the model's folder again", folder)
+                weights[name].data.copy_(tensor)
 
 
 def _list_stored(folder: Path) -> set[str]:
@@ -446,13 +467,15 @@ def _list_stored(folder: Path) -> set[str]:
     return stored
 
 
-def _check_complete(model: Any, folders: Sequence[Path]) -> None:
+def _check_complete(model: Any, folder: Path, base: _Base | None) -> None:
     """Raise UserError if the files lack a weight, which transformers would silently fill with random numbers.
 
     Names in the files may have the prefix of a larger model, such as ``bert.``, or BERT's former names of a layer norm.
     The pooler of a transformer is not used, and many published models lack it.
     """
-    stored = set[str]().union(*map(_list_stored, folders))
+    stored = _list_stored(folder)
+    if base is not None:
+        stored |= {name for name in _list_stored(base.folder) if name.startswith(EMBEDDINGS)}
     stored |= {name.partition(".")[2] for name in stored}
     stored |= {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in stored}
     names: dict[int, list[str]] = {}  # tied weights have several, one of which is in the files
@@ -460,4 +483,4 @@ def _check_complete(model: Any, folders: Sequence[Path]) -> None:
         names.setdefault(id(weight), []).append(name)
     if missing := sorted(n[0] for n in names.values() if stored.isdisjoint(n) and not n[0].startswith("pooler.")):
         what = f"the embedding model lacks {len(missing)} weights, {missing[0]} first"
-        raise UserError(what, "copy the model's folder again", folders[0])
+        raise UserError(what, "copy the model's folder again", folder)

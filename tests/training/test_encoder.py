@@ -28,7 +28,7 @@ def test_sentences_that_correspond_are_the_heaviest_chain_and_the_single_ones_in
     assert e.align(np.zeros((2, 3), np.float32)) == []
 
 
-def test_negatives_of_a_batch_are_of_one_kind_and_of_neighbouring_texts() -> None:
+def test_a_batch_is_of_one_kind() -> None:
     positives = [e.Positives("ab"[n % 2], [(n, 100 + n)] * 9) for n in range(200)]
     batches = e.draw_batches(positives, random.Random(0))
     assert batches == e.draw_batches(positives, random.Random(0)) != e.draw_batches(positives, random.Random(1))
