@@ -378,15 +378,11 @@ def make_engine(attention: str, lm: LanguageModel, budget: int = BUDGET) -> Engi
     return ReferenceEngine(lm, HEAD_ROWS) if attention == REFERENCE else PackedEngine(lm, attention, budget, HEAD_ROWS)
 
 
-def score(engine: Engine, items: Sequence[ScoringInput], repeats: int = 1) -> tuple[Floats, float]:
-    """Return the log-probabilities of all targets, and the least seconds; a short input before is not timed."""
+def score(engine: Engine, items: Sequence[ScoringInput]) -> tuple[Floats, float]:
+    """Return the log-probabilities of all targets, and the seconds; a short input before is not timed."""
     engine.compute_log_probs([ScoringInput(items[0].context_ids[:256], items[0].target_ids[:256])])
-    seconds = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        values = engine.compute_log_probs(items)
-        seconds.append(time.perf_counter() - began)
-    return np.concatenate(values), min(seconds)
+    began = time.perf_counter()
+    return np.concatenate(engine.compute_log_probs(items)), time.perf_counter() - began
 
 
 def compare(values: Floats, truth: Floats, limit: float) -> TableRow:
@@ -597,7 +593,9 @@ def measure_overlap(bench: Bench) -> Iterator[TableRow]:
 def _measure_overlap(bench: Bench, lm: LanguageModel, attention: str, items: list[ScoringInput]) -> TableRow:
     engine, other = make_engine(attention, lm), make_engine(REFERENCE, lm)
     repeats = REPEATS if bench.device == "cpu" else 1  # other work on a processor disturbs single runs by a quarter
-    (values, seconds), (truth, reference) = score(engine, items, repeats), score(other, items, repeats)
+    runs = [(score(engine, items), score(other, items)) for _ in range(repeats)]
+    (values, _), (truth, _) = runs[0]
+    seconds, reference = (min(run[side][1] for run in runs) for side in (0, 1))
     lengths = [item.length for item in items]
     layers, dtype = lm.model.config.get_text_config().num_hidden_layers, str(lm.model.dtype).removeprefix("torch.")
     cells = {"tokens/s": f"{sum(lengths) / seconds:,.0f}", "ratio": f"{reference / seconds:.3g}"}
