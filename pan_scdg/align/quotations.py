@@ -68,8 +68,11 @@ _BLOCK_QUOTATION = re.compile(
     r"|(?<=:\n\n)(?:([*_]{1,2})(?=\S)[^*_]+\4[ \t]*$|(?:(?: {2,}|\t)[^\W\d_].*(?:\n|\Z))+(?=\s|\Z))",
     re.MULTILINE,
 )
-_INDENTED = re.compile(r"(?<=\n\n)(?=[^\w\n]*[^\W\d_a-z])(?:(?: {4}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))")
-"""A paragraph that begins with a capital letter: program code rarely does."""
+_INDENTED = re.compile(
+    r"(?<=\n\n)(?![ \t]*[•‣◦▪●·*+-][ \t])(?=[^\w\n]*[^\W\d_a-z])"
+    r"(?:(?: {4}|\t)[ \t]*\S.*(?:\n|\Z)){2,}(?=[ \t\r]*(?:\n|\Z))"
+)
+"""A paragraph that begins with a capital letter, which program code rarely does, and is no list."""
 _ANNOUNCED, _OWN = r"(?i)\b{}\b[^.!?:\n]{0,40}:\s*\Z", r"(?i)\b{}\b"
 """Templates of the end of a paragraph that announces the words of another, and of a word of the author."""
 _SECTION = re.compile(r"\s*(?:§|\((?:\d{1,3}|[a-z]{1,3})\)|\d{1,3}[.)]\s|(?:Art(?:icle|ikel|\.)?|Section|Sec\.) ?\d)")

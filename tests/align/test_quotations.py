@@ -60,6 +60,7 @@ def classify(text: str, part: str) -> tuple[Kind | None, bool]:
         ("So\n\\begin{quote}\none\n\\end{quote} two", ["\\begin{quote}\none\n\\end{quote}"]),
         ("A long paragraph of my own.\n\n    One\n    two\n\n    Three\n\nfour five", ["    One\n    two\n"]),
         ("A long paragraph of my own.\n\n    x = 1\n    return x\n\nfour five", []),
+        ("A long paragraph of my own.\n\n    •   One\n    •   two\n\nfour five", []),
         ("We sat 'cause it was so hot that day and watched the Ravens' game, 'til the dogs' dinner.", []),
         (
             "So:\n> a line of a paragraph that breaks off in the middle\nof it.\nSo\n\nOn",
