@@ -231,6 +231,8 @@ def check_entries(folder: Path, recursive: bool = False) -> None:
             status = entry.stat()
         except FileNotFoundError:
             continue  # a broken link: whatever needs the file reports it as missing
+        except OSError as e:
+            raise UserError(f"cannot be read: {e.strerror}", "replace it with the model's file", entry.path) from e
         if stat.S_ISDIR(status.st_mode):
             if recursive and entry.is_symlink():
                 raise UserError("an inner folder is a link", "copy the folder to its place", entry.path)

@@ -427,6 +427,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     ),
     "an inner folder elsewhere": (linked_folder, "1_Pooling: an inner folder is a link"),
     "a pipe": (lambda f: os.mkfifo(f / "1_Pooling" / "vocab.txt"), "1_Pooling/vocab.txt: not a regular file"),
+    "a link to itself": (lambda f: (f / "base.json").symlink_to("base.json"), "base.json: cannot be read: Too many"),
     "a device": (linked_device, "special_tokens_map.json: not a regular file"),
 }
 
