@@ -34,8 +34,8 @@ REWRITES = ("llm-rewrites", "humanized-texts", "classics-translations", "bible-t
 """Files of groups of texts that say the same."""
 BIBLES = 700
 """Groups that are read from a large file."""
-NEAR, SAME, UNKNOWN = 0.45, 0.96, 0.65
-"""Cosines by the base: least one of a positive; of one with nothing to learn; of a negative that may be a positive."""
+MIN_POSITIVE, MAX_POSITIVE, MAX_NEGATIVE = 0.45, 0.96, 0.65
+"""Cosines by the base: from the last on, a sentence that is no positive may correspond all the same."""
 SIDES = ("target", "suspicious", "source")
 PAIRS, PER_TEXT, TEMPERATURE, STAY, RATE, WARM_UP, TOKENS = 96, 8, 0.06, 0.3, 5e-5, 50, 96
 
@@ -67,7 +67,7 @@ def read_groups(data: Path) -> Iterator[tuple[str, str, list[list[str]]]]:
 def align(cosines: Vectors) -> list[tuple[int, int]]:
     """Return pairs of sentences: the heaviest chain of mutual best ones, and single ones in its gaps."""
     targets, sources = cosines.argmax(0), cosines.argmax(1)
-    anchors = [(i, int(j)) for i, j in enumerate(sources) if targets[j] == i and cosines[i, j] >= NEAR]
+    anchors = [(i, int(j)) for i, j in enumerate(sources) if targets[j] == i and cosines[i, j] >= MIN_POSITIVE]
     weights, before = [0.0] * len(anchors), [-1] * len(anchors)
     for a, (i, j) in enumerate(anchors):
         weights[a] = float(cosines[i, j])
@@ -80,23 +80,23 @@ def align(cosines: Vectors) -> list[tuple[int, int]]:
         a = before[a]
     ends = [(-1, -1), *reversed(chain), cosines.shape]
     gaps = [(i + 1, j + 1) for (i, j), (k, m) in zip(ends, ends[1:]) if k - i == 2 and m - j == 2]
-    return sorted([*chain, *((i, j) for i, j in gaps if cosines[i, j] >= NEAR - 0.2)])
+    return sorted([*chain, *((i, j) for i, j in gaps if cosines[i, j] >= MIN_POSITIVE - 0.2)])
 
 
 def find_positives(
     groups: Sequence[tuple[str, str, list[list[str]]]], ids: dict[str, int], vectors: Vectors
 ) -> list[Positives]:
     """Return the positives of each text with the first of its group, neighbouring groups beside each other."""
-    found = []
+    positives = []
     for kind, _, texts in sorted(groups, key=lambda group: group[:2]):
         source = [ids[s] for s in texts[0]]
         for text in texts[1:]:
             target = [ids[s] for s in text]
             if source and target:
                 cosines = vectors[target] @ vectors[source].T
-                pairs = [(target[i], source[j]) for i, j in align(cosines) if cosines[i, j] < SAME]
-                found += [Positives(kind, pairs)] if pairs else []
-    return found
+                pairs = [(target[i], source[j]) for i, j in align(cosines) if cosines[i, j] < MAX_POSITIVE]
+                positives += [Positives(kind, pairs)] if pairs else []
+    return positives
 
 
 def draw_batches(positives: Sequence[Positives], rng: random.Random) -> list[list[tuple[int, int]]]:
@@ -144,20 +144,22 @@ class Trainer:
         """InfoNCE both ways, without negatives that may correspond; and how far vectors moved from the base."""
         targets, sources = ([pair[side] for pair in pairs] for side in (0, 1))
         vectors, base = self.encode([*targets, *sources]), self.base[[*targets, *sources]]
-        unknown = self.base[targets] @ self.base[sources].T >= UNKNOWN
-        unknown.fill_diagonal_(False)
-        logits = (vectors[: len(pairs)] @ vectors[len(pairs) :].T / TEMPERATURE).masked_fill(unknown, -1e4)
+        may_correspond = self.base[targets] @ self.base[sources].T >= MAX_NEGATIVE
+        may_correspond.fill_diagonal_(False)
+        logits = (vectors[: len(pairs)] @ vectors[len(pairs) :].T / TEMPERATURE).masked_fill(may_correspond, -1e4)
         right = torch.arange(len(pairs))
         loss = (cross_entropy(logits, right) + cross_entropy(logits.T, right)) / 2
         return loss, (1 - (vectors * base).sum(-1)).mean()
 
 
 def train(trainer: Trainer, positives: Sequence[Positives], steps: int, seed: int) -> None:
-    held, kept = positives[::25], [text for n, text in enumerate(positives) if n % 25]
+    held_out, kept = positives[::25], [text for n, text in enumerate(positives) if n % 25]
     parameters = [parameter for parameter in trainer.model.parameters() if parameter.requires_grad]
     optimizer, rng = torch.optim.AdamW(parameters, lr=RATE, weight_decay=0.01), random.Random(seed)
     batches, began, losses = draw_batches(kept, rng), time.monotonic(), []
-    click.echo(f"{len(batches)} batches an epoch; held out: {evaluate(trainer, held):.4f}")
+    if not batches:
+        raise click.ClickException(f"fewer than {PAIRS} positives of each kind")
+    click.echo(f"{len(batches)} batches an epoch; held out: {evaluate(trainer, held_out):.4f}")
     trainer.model.train()
     for step in range(steps):
         batches = batches or draw_batches(kept, rng)
@@ -172,13 +174,13 @@ def train(trainer: Trainer, positives: Sequence[Positives], steps: int, seed: in
         if (step + 1) % 50 == 0:
             means = np.mean(losses[-50:], axis=0).round(4).tolist()
             click.echo(f"{step + 1} steps, {time.monotonic() - began:.0f} s: loss {means[0]}, moved {means[1]}")
-    click.echo(f"held out: {evaluate(trainer, held):.4f}")
+    click.echo(f"held out: {evaluate(trainer, held_out):.4f}")
 
 
-def evaluate(trainer: Trainer, held: Sequence[Positives]) -> float:
+def evaluate(trainer: Trainer, held_out: Sequence[Positives]) -> float:
     trainer.model.eval()
     with torch.inference_mode():
-        losses = [trainer.compute_loss(pairs)[0].item() for pairs in draw_batches(held, random.Random(1))[:30]]
+        losses = [trainer.compute_loss(pairs)[0].item() for pairs in draw_batches(held_out, random.Random(1))[:30]]
     return float(np.mean(losses)) if losses else math.nan
 
 
@@ -207,8 +209,8 @@ def main(data: Path, work: Path, without: tuple[Path, ...], steps: int, seed: in
     torch.manual_seed(seed)
     base = find_encoder(BASE).folder
     pairs = [json.loads(line) for path in without for line in path.open(encoding="utf-8")]
-    known = {s for pair in pairs for side in SIDES for s in split(pair.get(side, "")) if len(s) > 40}
-    groups = [group for group in read_groups(data) if known.isdisjoint(s for text in group[2] for s in text)]
+    excluded = {s for pair in pairs for side in SIDES for s in split(pair.get(side, "")) if len(s) > 40}
+    groups = [group for group in read_groups(data) if excluded.isdisjoint(s for text in group[2] for s in text)]
     sentences = sorted({s for group in groups for text in group[2] for s in text}, key=lambda s: (len(s), s))
     cache = work / f"{hash_text(chr(10).join(sentences))[:12]}.npy"
     if not cache.exists():

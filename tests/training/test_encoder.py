@@ -52,7 +52,7 @@ def test_the_loss_is_infonce_without_negatives_that_may_correspond() -> None:
     with torch.inference_mode():
         loss, moved = trainer.compute_loss(pairs)
     cosines = vectors[[0, 2, 4]].astype(np.float64) @ vectors[[1, 3, 1]].T
-    allowed = (cosines < e.UNKNOWN) | np.eye(3, dtype=bool)
+    allowed = (cosines < e.MAX_NEGATIVE) | np.eye(3, dtype=bool)
     assert not allowed.all()
     odds = np.exp(cosines / e.TEMPERATURE) * allowed
     expected = -np.log(np.diag(odds) / np.array([odds.sum(1), odds.sum(0)])).mean()
@@ -77,15 +77,15 @@ def test_what_was_trained_is_loaded_with_the_other_weights_of_the_base(tmp_path:
         path.parent.mkdir(exist_ok=True)
         with lzma.open(path, "wt", encoding="utf-8") as file:
             file.writelines(json.dumps(group) + "\n" for group in groups)
-    known = tmp_path / "pairs.jsonl"
-    known.write_text(json.dumps({"target": " ".join(texts[0]), "source": ""}) + "\n")
+    pairs_file = tmp_path / "pairs.jsonl"
+    pairs_file.write_text(json.dumps({"target": " ".join(texts[0]), "source": ""}) + "\n")
     options = [
         "--data",
         tmp_path,
         "--work",
         tmp_path / "work",
         "--without",
-        known,
+        pairs_file,
         "--steps",
         2,
         "--export",
