@@ -306,8 +306,7 @@ def load_encoder(
     """
     check_device_exists(device)
     folder = find_encoder_folder(name_or_folder)
-    transformer = check_encoder(folder)
-    base = _find_base(folder, transformer)
+    transformer, base = check_encoder(folder)
 
     import torch
     from sentence_transformers import SentenceTransformer
@@ -332,7 +331,7 @@ def load_encoder(
     model.tokenizer.split_special_tokens = not raw_text
     drop_chance(model.tokenizer)
     if base is not None:
-        _fill(model[0].auto_model, base, folder)
+        _set_embeddings(model[0].auto_model, base, folder)
     _check_complete(model[0].auto_model, transformer, base)
     model[0].auto_model.config.use_cache = False  # a decoder would keep the keys and values of every layer
     check_weights(model[0].auto_model.named_parameters(), transformer)
@@ -345,8 +344,17 @@ def load_encoder(
     return Encoder(model.eval(), folder, batch, dtype)
 
 
-def check_encoder(folder: Path) -> Path:
-    """Return the folder of the transformer if a model has only known modules, safetensors and no code.
+class Base(NamedTuple):
+    """The installed model that a model was trained from and has its embeddings from."""
+
+    name: str
+    folder: Path
+    fingerprint: Any
+    """That of the weights with which it was trained."""
+
+
+def check_encoder(folder: Path) -> tuple[Path, Base | None]:
+    """Return the folder of the transformer, and its base, if a model has only known modules, safetensors and no code.
 
     Raises:
         UserError: it has others, or a file is missing, not a regular file, or has an unknown field.
@@ -367,8 +375,8 @@ def check_encoder(folder: Path) -> Path:
             read_config(inner, encoder=True)
         elif kind == "Pooling":
             _check_fields(read_json(inner / CONFIG), _POOLING_FIELDS, inner / CONFIG)
-    _find_base(folder, modules[0][1])
-    return modules[0][1]
+    transformer = modules[0][1]
+    return transformer, _find_base(folder, transformer)
 
 
 def _read_modules(path: Path) -> list[tuple[str, Path]]:
@@ -407,16 +415,7 @@ def _check_fields(value: Any, permitted: set[str], path: Path) -> None:
                 objects.append(inner)
 
 
-class _Base(NamedTuple):
-    """The installed model that a model was trained from and has its embeddings from."""
-
-    name: str
-    folder: Path
-    fingerprint: Any
-    """That of the weights with which it was trained."""
-
-
-def _find_base(folder: Path, transformer: Path) -> _Base | None:
+def _find_base(folder: Path, transformer: Path) -> Base | None:
     """Return the model whose embeddings a model needs; None: it has all weights itself.
 
     Raises:
@@ -431,10 +430,10 @@ def _find_base(folder: Path, transformer: Path) -> _Base | None:
     base = find_encoder_folder(name)
     if read_json(transformer / CONFIG).get("model_type") != read_json(base / CONFIG).get("model_type"):
         raise UserError(f"the model is of another kind than {name}", "copy the model's folder again", path)
-    return _Base(name, base, fields.get("sha256"))
+    return Base(name, base, fields.get("sha256"))
 
 
-def _fill(model: Any, base: _Base, folder: Path) -> None:
+def _set_embeddings(model: Any, base: Base, folder: Path) -> None:
     """Set the embeddings of a model to those of its base.
 
     Raises:
@@ -467,7 +466,7 @@ def _list_stored(folder: Path) -> set[str]:
     return stored
 
 
-def _check_complete(model: Any, folder: Path, base: _Base | None) -> None:
+def _check_complete(model: Any, folder: Path, base: Base | None) -> None:
     """Raise UserError if the files lack a weight, which transformers would silently fill with random numbers.
 
     Names in the files may have the prefix of a larger model, such as ``bert.``, or BERT's former names of a layer norm.

