@@ -61,7 +61,7 @@ def gpu(cache: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> 
 
     def draw_encoder(folder: Path, device: str, dtype: Any, raw_text: bool) -> Encoder:
         model = encoders[folder.name]
-        config = transformers.AutoConfig.from_pretrained(str(check_encoder(folder)))
+        config = transformers.AutoConfig.from_pretrained(str(check_encoder(folder)[0]))
         model[0].model = draw_layers(config, encoder=True)
         model.to = lambda *_, **__: model  # its weights are there already
         encoder = Encoder(model, folder, 32, dtype)
