@@ -18,15 +18,13 @@ import numpy.typing as npt
 from pan_scdg.align.passages import find_best_stretch
 from pan_scdg.align.seeds import Seed
 
-TEMPERATURE = 0.07
+TEMPERATURE = 0.04
 """Of the softmax over the cosines of a sentence with all sentences of the other text."""
-SOFTMAX_SHARE = 0.7
-"""Weight of the softmax in the value of a pair of sentences; the rest is the cosine itself."""
-SEED_WEIGHT = 0.3
+SEED_WEIGHT = 2.0
 """Weight of the words that two similar sentences have in common."""
-MIN_VALUE = 0.35
+MIN_VALUE = 0.28
 """Subtracted from the value: sentences on one topic that do not match have a negative one."""
-TARGET_GAP, SOURCE_GAP = 0.15, 0.1
+TARGET_GAP, SOURCE_GAP = 0.2, 0.025
 """Cost of a sentence of the target, and of the source, that is left out."""
 SMALLEST = 1e-30
 """Added to sums, which are 0 if a text has no sentences."""
@@ -35,7 +33,7 @@ BATCH_SENTENCES = 1024
 MAX_MATCHES = 200
 """Alignments of a pair; each may take as long as the first."""
 FOCUS_SENTENCES, NEAR_SENTENCES = 3, 9
-"""Consecutive sentences of the target whose topic is compared, and of the source, for what is condensed there."""
+"""Consecutive sentences of the target whose topic is compared, and of the source that one sentence may condense."""
 MIN_CORRESPONDING = 0.6
 """Least cosine of two sentences that correspond."""
 MIN_SUMMARISED = 0.4
@@ -63,10 +61,10 @@ class SentenceAlignment:
     """Local alignments of two sequences of sentences (Smith and Waterman, 1981).
 
     With the cosines ``m[i, j]`` and ``e[i, j] = exp(m[i, j] / TEMPERATURE)``, the value of a pair of sentences is
-    ``SOFTMAX_SHARE * e[i, j] / sqrt(sum(e[i, :]) * sum(e[:, j])) + (1 - SOFTMAX_SHARE) * m[i, j] - MIN_VALUE``: the
-    first part is the geometric mean of both softmaxes. A pair of similar sentences has ``SEED_WEIGHT`` times the cosine
-    of their words in addition. An alignment is a sequence of pairs that ascends in both texts; its score is the sum of
-    their values, less the costs of the sentences that it leaves out.
+    ``e[i, j] / sqrt(sum(e[i, :]) * sum(e[:, j])) - MIN_VALUE``: the geometric mean of both softmaxes, which says how
+    much nearer the two are to each other than to other sentences. A pair of similar sentences has ``SEED_WEIGHT`` times
+    the cosine of their words in addition. An alignment is a sequence of pairs that ascends in both texts; its score is
+    the sum of their values, less the costs of the sentences that it leaves out.
 
     Args:
         target: unit vectors of the target's sentences in their order, ``[t, d]``.
@@ -152,7 +150,7 @@ class SentenceAlignment:
         cosines = self._compare(begin, end)
         scale = self._row_scale[begin : begin + len(cosines), None] * self._column_scale
         softmax = self._exponentiate(cosines) * scale
-        values = np.asarray(SOFTMAX_SHARE * softmax + (1 - SOFTMAX_SHARE) * cosines - MIN_VALUE, np.float64)
+        values = np.asarray(softmax - MIN_VALUE, np.float64)
         inside = slice(*np.searchsorted(self._seeds[:, 0], (begin, begin + len(cosines))).tolist())
         rows, columns = self._seeds[inside].T
         values[rows - begin, columns] += self._seed_values[inside]
@@ -185,39 +183,17 @@ def measure_focus(target: Floats, topics: Floats) -> Numbers:
     return np.asarray(cosines.max(axis=0) - np.median(cosines, axis=0), np.float64)
 
 
-def measure_sentences(
-    target: Floats, source: Floats, words: Integers, stretches: tuple[Floats, Floats] | None = None
-) -> dict[str, float]:
-    """Return the numbers of a pair that depend on the vectors of its sentences alone, but for alignment and focus.
+def measure_nearness(target: Floats, stretches: Floats) -> float:
+    """Return the largest cosine of a sentence with a stretch of the source.
 
     Args:
-        target: unit vectors of the target's sentences in their order, ``[t, d]``.
-        source: the same of the source, ``[s, d]``.
-        words: of each of the target's sentences, ``[t]``.
-        stretches: what `list_stretches` returns for both, if it is known.
+        target: unit vectors of the target's sentences, ``[t, d]``.
+        stretches: those of `NEAR_SENTENCES` of the source, see `list_stretches`.
     """
-    corresponds = find_corresponding(target, source)
-    first, second = stretches or (list_stretches(target, FOCUS_SENTENCES), list_stretches(source, NEAR_SENTENCES))
-    return {
-        "nearness": measure_nearness(first, second),
-        "sentences": float(len(target)),
-        "corresponding": float(corresponds.sum()),
-        "explained": float(words[corresponds].sum() / max(1, words.sum())),
-        "candidates": float(len(target) * len(source)),
-    }
-
-
-def measure_nearness(target: Floats, source: Floats) -> float:
-    """Return the largest cosine of two stretches of sentences.
-
-    Args:
-        target: the stretches of `FOCUS_SENTENCES` of the target, see `list_stretches`.
-        source: those of `NEAR_SENTENCES` of the source.
-    """
-    if not target.size or not source.size:
+    if not target.size or not stretches.size:
         return 0.0
     batches = range(0, len(target), BATCH_SENTENCES)
-    return max(float((target[begin : begin + BATCH_SENTENCES] @ source.T).max()) for begin in batches)
+    return max(float((target[begin : begin + BATCH_SENTENCES] @ stretches.T).max()) for begin in batches)
 
 
 def find_corresponding(target: Floats, source: Floats) -> npt.NDArray[np.bool_]:

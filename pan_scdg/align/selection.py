@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.matches import (
-    FOCUS_SENTENCES,
     NEAR_SENTENCES,
     SentenceAlignment,
     compute_topic,
     list_stretches,
     measure_focus,
-    measure_sentences,
+    measure_nearness,
 )
 from pan_scdg.align.seeds import SEED_COSINE, list_grams
 from pan_scdg.align.units import Integers, PreparedText
@@ -84,8 +83,7 @@ def select_pairs(
     hashes, owners = hashes[order], np.repeat(np.arange(len(runs)), list(map(len, runs)))[order]
     pairs = []
     for i, target in enumerate(targets):
-        own, sentences, words = _count_stems(target.prepared, numbers), target.counted_vectors, target.counted_words
-        own_stretches = list_stretches(sentences, FOCUS_SENTENCES)
+        own, sentences = _count_stems(target.prepared, numbers), target.counted_vectors
         column_of = np.full(len(numbers), -1)
         column_of[own.stems] = np.arange(len(own.stems))
         matrix = own.spread(np.arange(len(own.stems)))
@@ -98,9 +96,11 @@ def select_pairs(
             other_columns = np.flatnonzero(columns >= 0)
             columns = columns[other_columns]
             values = {
-                **measure_sentences(sentences, vectors[j], words, (own_stretches, stretches[j])),
                 "alignment": SentenceAlignment(sentences, vectors[j]).find_best().score,
                 "focus": focus[j],
+                "nearness": measure_nearness(sentences, stretches[j]),
+                "sentences": float(len(sentences)),
+                "candidates": float(len(sentences) * len(vectors[j])),
                 "words": float(len(target.prepared.forms)),
                 **dict.fromkeys(("similarity", "copied"), 0.0),
             }

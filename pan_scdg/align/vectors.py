@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.units import Integers, PreparedText, prepare_text, show_as_read
+from pan_scdg.align.units import PreparedText, prepare_text, show_as_read
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 
@@ -37,12 +37,6 @@ class EncodedText(NamedTuple):
     def counted_vectors(self) -> npt.NDArray[np.float32]:
         """Return the vectors of the units that count in a target."""
         return self.vectors[self.prepared.counted] if self.vectors.size else self.vectors
-
-    @property
-    def counted_words(self) -> Integers:
-        """Return the number of words of the units that count in a target; of none without vectors."""
-        words = np.diff(self.prepared.units, axis=1).ravel()
-        return np.asarray(words[self.prepared.counted] if self.vectors.size else words[:0])
 
     @property
     def is_unread(self) -> bool:

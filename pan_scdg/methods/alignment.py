@@ -9,7 +9,16 @@ import numpy.typing as npt
 import regex
 
 from pan_scdg.align.locator import Locator, PassageLocator
-from pan_scdg.align.matches import SentenceAlignment, compute_topic, find_summary, measure_focus, measure_sentences
+from pan_scdg.align.matches import (
+    NEAR_SENTENCES,
+    SentenceAlignment,
+    compute_topic,
+    find_corresponding,
+    find_summary,
+    list_stretches,
+    measure_focus,
+    measure_nearness,
+)
 from pan_scdg.align.passages import (
     EXACT_END_SHARE,
     MIN_SUMMARY_RATIO,
@@ -27,7 +36,7 @@ from pan_scdg.settings import Calibration, Passages, ProfileTables
 MAX_CALIBRATED_CANDIDATES = 14_000
 """Pairs of sentences, which 99 % of the calibration pairs of the shipped threshold do not exceed: two texts of about
 15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
-MIN_MATCH = 1.1
+MIN_MATCH = 2.0
 """Score of an alignment of sentences that is shown as a passage: two sentences or more that match closely."""
 MIN_SUMMARY_SENTENCES, MIN_SUMMARY_COSINE = 3, 0.52
 """Sentences that a summary adds to the passages in it, and the least mean of their largest cosines."""
@@ -42,20 +51,13 @@ class AlignmentSettings(MethodSettings):
 
     model: str
     """The name of a bundled embedding model, or of a folder in the model cache."""
-    length_slope: ClassVar[float] = 0.09
+    length_slope: ClassVar[float] = 0.2
     """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
     long_slope: ClassVar[float] = 0.08
     """Additional rise with the logarithm beyond `MAX_CALIBRATED_CANDIDATES`: chance matches of long texts."""
-    similarity_weight: ClassVar[float] = 0.7
-    focus_weight: ClassVar[float] = 1.4
-    explained_weight: ClassVar[float] = 0.25
-    copied_weight: ClassVar[float] = 0.05
-    """Of the logarithm of the copied words."""
-    nearness_weight: ClassVar[float] = 0.5
-    short_nearness_weight: ClassVar[float] = 0.3
-    """Additional weight of the nearness for each factor of e by which there are fewer than `few_candidates` pairs of
-    sentences: an alignment of few sentences cannot have a large score."""
-    few_candidates: ClassVar[int] = 25
+    similarity_weight: ClassVar[float] = 1.2
+    focus_weight: ClassVar[float] = 1.5
+    nearness_weight: ClassVar[float] = 1.5
     """All were chosen on the development set: benchmarks/results/verdicts.md."""
     min_sentences: ClassVar[int] = 2
     """A shorter target is decided only if it is copied: nothing separates single sentences on one topic."""
@@ -84,15 +86,12 @@ class AlignmentSettings(MethodSettings):
         candidates = max(1.0, values["candidates"])
         beyond = float(np.log(max(1.0, candidates / MAX_CALIBRATED_CANDIDATES)))
         rise = self.length_slope * float(np.log(candidates)) + self.long_slope * beyond
-        lack = max(0.0, float(np.log(self.few_candidates / candidates)))
         score = (
             float(np.log1p(values["alignment"]))
             - rise
             + self.similarity_weight * values["similarity"]
             + self.focus_weight * values["focus"]
-            + self.explained_weight * values["explained"]
-            + self.copied_weight * float(np.log1p(values["copied"]))
-            + (self.nearness_weight + self.short_nearness_weight * lack) * values["nearness"]
+            + self.nearness_weight * values["nearness"]
         )
         return max(score, self.copy_score) if self.is_copy(values) else score
 
@@ -211,7 +210,7 @@ class AlignmentMethod:
         - focus: see `measure_focus`.
         - nearness: see `measure_nearness`.
         - sentences: those of the target that count.
-        - corresponding, explained: how many of them correspond to one of the source, and their share of the words.
+        - corresponding: how many of them correspond to one of the source, see `find_corresponding`.
         - candidates: the pairs of sentences that were compared, with which the score of unrelated texts rises.
         - copied: words of the longest verbatim stretch, see `count_copied_words`; without the line below.
         - words: those of the target.
@@ -304,11 +303,15 @@ def _measure_alignment(
         for passage in evidence
         if passage.counts and (line is None or not _touches(line, passage.target))
     ]
+    sentences, others = first.counted_vectors, second.vectors
     return {
-        **measure_sentences(first.counted_vectors, second.vectors, first.counted_words),
         "alignment": align_sentences(first, second, alignment).find_best().score,
         "similarity": max(counted, default=0.0),
-        "focus": float(measure_focus(first.counted_vectors, compute_topic(second.vectors)[None])[0]),
+        "focus": float(measure_focus(sentences, compute_topic(others)[None])[0]),
+        "nearness": measure_nearness(sentences, list_stretches(others, NEAR_SENTENCES)),
+        "sentences": float(len(sentences)),
+        "corresponding": float(find_corresponding(sentences, others).sum()),
+        "candidates": float(len(sentences) * len(others)),
         "copied": float(alignment.count_copied_words() if line is None else 0),
         "words": float(len(first.prepared.forms)),
         "left_out": float(sum(not passage.counts for passage in evidence)),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.align import selection
-from pan_scdg.align.matches import compute_topic, measure_focus, measure_sentences
+from pan_scdg.align.matches import NEAR_SENTENCES, compute_topic, list_stretches, measure_focus, measure_nearness
 from pan_scdg.align.passages import Alignment
 from pan_scdg.align.seeds import Comparison
 from pan_scdg.align.selection import select_pairs
@@ -44,7 +44,9 @@ def make_texts(count: int, seed: int) -> list[EncodedText]:
 def score(target: EncodedText, source: EncodedText, alignment: Alignment) -> float:
     measured = map(alignment.measure, alignment.passages)
     values = {
-        **measure_sentences(target.counted_vectors, source.vectors, target.counted_words),
+        "nearness": measure_nearness(target.counted_vectors, list_stretches(source.vectors, NEAR_SENTENCES)),
+        "sentences": float(len(target.counted_vectors)),
+        "candidates": float(len(target.counted_vectors) * len(source.vectors)),
         "alignment": align_sentences(target, source, alignment).find_best().score,
         "similarity": max((passage.similarity for passage in measured if passage.counts), default=0.0),
         "focus": float(measure_focus(target.counted_vectors, compute_topic(source.vectors)[None])[0]),

@@ -87,7 +87,7 @@ def test_targets_unlike_those_of_the_calibration_are_warned_about(changes: dict[
 def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     profile = make_profile("alignment", {"model": "m"}, threshold=0.4)
     values = {"alignment": 0.4, "similarity": 0.0, "focus": 0.5, "candidates": 25.0, "copied": 0.0, "words": 90.0}
-    values |= {"nearness": 0.2, "sentences": 9.0, "corresponding": 1.0, "explained": 0.1}
+    values |= {"nearness": 0.2, "sentences": 9.0, "corresponding": 1.0}
     rule = make_rule(profile)
     record, whole = rule.decide(values), "weak evidence: only the overall similarity reaches the threshold"
     assert (record["decision"], record["warnings"]) == (True, [whole])
