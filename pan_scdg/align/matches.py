@@ -116,13 +116,17 @@ class SentenceAlignment:
                     best = Match(int(starts[place]), row + 1, int(source_starts[place]), place + 1, score)
         return best
 
-    def find_all(self, min_score: float) -> list[Match]:
-        """Return the best alignment, then the best ones before and after it and so on, down to a score.
+    def find_all(self, min_score: float, places: Sequence[tuple[int, int]]) -> list[Match]:
+        """Return the best alignment of each place, then the best ones before and after it and so on, down to a score.
 
         They are in the order of the target, and no two overlap in it; no more than `MAX_MATCHES` are searched for.
+
+        Args:
+            min_score: of an alignment.
+            places: of the target's sentences, first and exclusive end.
         """
         matches: list[Match] = []
-        waiting = [(0, len(self._target))]
+        waiting = list(places)
         while waiting and len(matches) < MAX_MATCHES:
             begin, end = waiting.pop()
             match = self.find_best(begin, end)

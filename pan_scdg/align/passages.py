@@ -205,7 +205,8 @@ class Alignment:
     ) -> list[MeasuredPassage]:
         """Return passages with those joined that follow each other in both texts, at most `JOIN_GAP` apart.
 
-        They are one place that was taken over if most sentences between them, if any, are like the source.
+        They are one place that was taken over if most sentences between them, if any, are like the source. In the
+        source, where two rewritten sentences may come from one, they may overlap by as much.
 
         Args:
             evidence: passages in the order of the target, without overlaps.
@@ -215,11 +216,13 @@ class Alignment:
         joined: list[MeasuredPassage] = []
         for measured in evidence:
             last = joined[-1] if joined else measured
-            gaps = measured.target.begin - last.target.end, measured.source.begin - last.source.end
+            gap, source_gap = measured.target.begin - last.target.end, measured.source.begin - last.source.end
             between = is_similar[slice(*np.searchsorted(middles, (last.target.end, measured.target.begin)))]
-            is_near = last.counts and measured.counts and all(0 <= gap <= JOIN_GAP for gap in gaps)
-            if is_near and 2 * between.sum() >= len(between):
-                own, other = (Span(a.begin, b.end) for a, b in zip(last.passage[:2], measured.passage[:2], strict=True))
+            is_next = gap >= 0 and measured.source.begin >= last.source.begin
+            is_near = max(gap, abs(source_gap)) <= JOIN_GAP and 2 * between.sum() >= len(between)
+            if last.counts and measured.counts and is_next and is_near:
+                own = Span(last.target.begin, measured.target.end)
+                other = Span(last.source.begin, max(last.source.end, measured.source.end))
                 joined[-1] = last._replace(passage=Passage(own, other))
             else:
                 joined.append(measured)

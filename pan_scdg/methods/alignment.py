@@ -1,7 +1,7 @@
 """Score pairs by their alignment: sentences that follow those of the source, and passages that share words."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,8 +36,8 @@ from pan_scdg.settings import Calibration, Passages, ProfileTables
 MAX_CALIBRATED_CANDIDATES = 14_000
 """Pairs of sentences, which 99 % of the calibration pairs of the shipped threshold do not exceed: two texts of about
 15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
-MIN_MATCH = 2.0
-"""Score of an alignment of sentences that is shown as a passage: two sentences or more that match closely."""
+MIN_MATCH = 2.5
+"""Score of an alignment of sentences that is shown as a passage: four sentences that match, or two that share words."""
 MIN_SUMMARY_SENTENCES, MIN_SUMMARY_COSINE = 3, 0.52
 """Sentences that a summary adds to the passages in it, and the least mean of their largest cosines."""
 MIN_SIMILAR = 0.5
@@ -230,7 +230,7 @@ class AlignmentMethod:
     def _find_sentences(
         self, target: str, source: str, alignment: Alignment, others: Sequence[MeasuredPassage]
     ) -> Iterator[MeasuredPassage]:
-        """Yield the sentences that decided, without those that overlap other passages that count.
+        """Yield the sentences that decided, of those that no other passage that counts overlaps.
 
         If there are no others and no alignment reaches `MIN_MATCH`, the best one is returned.
         """
@@ -238,7 +238,9 @@ class AlignmentMethod:
         sentences = align_sentences(first, second, alignment)
         least = MIN_MATCH if others else min(MIN_MATCH, sentences.find_best().score)
         spans = first.prepared.spans[first.prepared.counted]
-        for match in sentences.find_all(least):
+        is_free = [not any(Span(*span).overlaps(other.target) for other in others) for span in spans.tolist()]
+        runs = [list(run) for free, run in groupby(range(len(spans)), is_free.__getitem__) if free]
+        for match in sentences.find_all(least, [(run[0], run[-1] + 1) for run in runs]):
             own = _join_spans(spans, match.begin, match.end)
             if not any(own.overlaps(other.target) for other in others):
                 passage = Passage(own, _join_spans(second.prepared.spans, match.source_begin, match.source_end))

@@ -83,23 +83,26 @@ def test_the_best_alignment_is_that_of_smith_and_waterman(targets: int, sources:
 def test_a_text_without_sentences_has_no_alignment(sizes: tuple[int, int]) -> None:
     texts = [np.eye(3, dtype=np.float32)[:size] if size else np.zeros((0, 0), np.float32) for size in sizes]
     assert SentenceAlignment(*texts).find_best() == NO_MATCH
-    assert SentenceAlignment(*texts).find_all(0.0) == []
+    assert SentenceAlignment(*texts).find_all(0.0, [(0, len(texts[0]))]) == []
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 99), st.sampled_from([0.0, 0.5, 9.0]))
 @settings(max_examples=60, deadline=None)
-def test_all_alignments_down_to_a_score(targets: int, sources: int, seed: int, least: float) -> None:
+def test_all_alignments_of_two_places_down_to_a_score(targets: int, sources: int, seed: int, least: float) -> None:
     rng = np.random.default_rng(seed)
     target, source = draw_vectors(rng, targets), draw_vectors(rng, sources)
     alignment, values = SentenceAlignment(target, source), restate_values(target, source)
-    stretches, best = alignment.find_all(least), alignment.find_best()
-    assert (best in stretches) == (best.score > 0 and best.score >= least)
-    assert all(before.end <= after.begin for before, after in zip(stretches, stretches[1:]))
-    assert all(match.score >= least for match in stretches)
-    # nothing between them reaches the score
-    cuts = [0, *(bound for match in stretches for bound in (match.begin, match.end)), targets]
-    for begin, end in zip(cuts[::2], cuts[1::2]):
-        assert restate_best(values[begin:end]) <= max(least, 0.0) + 1e-5
+    middle = int(rng.integers(0, targets + 1))
+    found = alignment.find_all(least, [(0, middle), (middle, targets)])
+    assert all(before.end <= after.begin for before, after in zip(found, found[1:]))
+    for begin, end in ((0, middle), (middle, targets)):
+        inside = [match for match in found if begin <= match.begin < end]
+        assert all(match.end <= end and match.score >= least for match in inside)
+        assert alignment.find_best(begin, end) in [*inside, NO_MATCH] or restate_best(values[begin:end]) < least + 1e-5
+        # nothing between them reaches the score
+        cuts = [begin, *(bound for match in inside for bound in (match.begin, match.end)), end]
+        for first, last in zip(cuts[::2], cuts[1::2]):
+            assert restate_best(values[first:last]) <= max(least, 0.0) + 1e-5
 
 
 def test_sentences_that_follow_in_order_count_and_those_on_the_topic_do_not() -> None:
@@ -108,7 +111,7 @@ def test_sentences_that_follow_in_order_count_and_those_on_the_topic_do_not() ->
     in_order = SentenceAlignment(own, own).find_best()
     assert in_order[:4] == (0, 8, 0, 8)
     assert in_order.score > 3 * SentenceAlignment(own, own[::-1].copy()).find_best().score
-    assert SentenceAlignment(own, others).find_best().score < 0.1 * in_order.score
+    assert SentenceAlignment(own, others).find_best().score < 0.2 * in_order.score
     topic = np.tile(own[:1], (8, 1))  # each sentence is near to all
     assert SentenceAlignment(topic, topic).find_best().score < 0.35 * in_order.score
 
