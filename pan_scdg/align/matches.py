@@ -36,8 +36,8 @@ FOCUS_SENTENCES, NEAR_SENTENCES = 3, 9
 """Consecutive sentences of the target whose topic is compared, and of the source that one sentence may condense."""
 MIN_CORRESPONDING = 0.6
 """Least cosine of two sentences that correspond."""
-MIN_SUMMARISED = 0.4
-"""Cosine from which a sentence belongs to the summary of another one."""
+MIN_RELATED = 0.4
+"""Cosine from which a sentence may be written from another one, in other words or as its summary."""
 
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.float64]
@@ -225,7 +225,7 @@ def find_corresponding(target: Floats, source: Floats) -> npt.NDArray[np.bool_]:
 def find_summary(target: Floats, source: Floats) -> tuple[range, range] | None:
     """Return the consecutive sentences of the target that most look like a summary, and where they are taken from.
 
-    A sentence is worth its largest cosine less `MIN_SUMMARISED`; the sentences with the largest sum are returned, and
+    A sentence is worth its largest cosine less `MIN_RELATED`; the sentences with the largest sum are returned, and
     those of the source from the first to the last one that is nearest to one of them. None: no sentence is worth
     anything.
 
@@ -239,7 +239,7 @@ def find_summary(target: Floats, source: Floats) -> tuple[range, range] | None:
     nearest, places = (
         np.concatenate(side) for side in zip(*((batch.max(axis=1), batch.argmax(axis=1)) for batch in batches))
     )
-    values = nearest - MIN_SUMMARISED
+    values = nearest - MIN_RELATED
     if values.max() <= 0:
         return None
     first, last = find_best_stretch(values.tolist())

@@ -22,7 +22,7 @@ JUST_BELOW = "the score is just below the threshold"
 TOO_LITTLE_TEXT = "the score reaches the threshold, but there is too little text to decide"
 MIN_COHORT = 10
 """Other pairs of both texts below the threshold, from which on a score is compared with theirs."""
-COHORT_SPREAD = 8.0
+COHORT_SPREAD = 9.0
 """Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it; chosen in
 benchmarks/results/verdicts.md."""
 USUAL_SCORE = "many pairs of these texts score nearly as high, as answers to one question do"

@@ -10,6 +10,7 @@ import regex
 
 from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.matches import (
+    MIN_RELATED,
     NEAR_SENTENCES,
     SentenceAlignment,
     compute_topic,
@@ -40,8 +41,6 @@ MIN_MATCH = 2.5
 """Score of an alignment of sentences that is shown as a passage: four sentences that match, or two that share words."""
 MIN_SUMMARY_SENTENCES, MIN_SUMMARY_COSINE = 3, 0.52
 """Sentences that a summary adds to the passages in it, and the least mean of their largest cosines."""
-MIN_SIMILAR = 0.5
-"""Cosine of a sentence with one of the source from which it may be that sentence in other words."""
 _MARKS: Any = regex.compile(r"\p{P}*")
 UNREAD = f"{UNKNOWN_SCRIPT}: only copied words decide"
 
@@ -68,7 +67,7 @@ class AlignmentSettings(MethodSettings):
     """Share of the target's words that are a copy if the target is shorter."""
     weak_alignment: ClassVar[float] = 0.5
     """Score of an alignment that is less than one sentence that matches closely."""
-    unclear_margin = 0.1
+    unclear_margin = 0.15
     """See benchmarks/results/check.md."""
     copy_score: ClassVar[float] = 1.8
     """Least score of a copy, that of a passage of six or seven reworded sentences."""
@@ -183,20 +182,20 @@ class AlignmentMethod:
         counted = [passage for passage in evidence if passage.counts]
         counted += self._find_sentences(target, source, alignment, counted)
         counted = self._add_summary(target, source, alignment, counted)
-        similar = self._find_similar(target, source)
-        counted = [part for one in counted for part in alignment.split_patchwork(one, similar)]
+        related = self._find_related(target, source)
+        counted = [part for one in counted for part in alignment.split_patchwork(one, related)]
         uncounted = (passage for passage in evidence if not passage.counts)
         others = [p for p in uncounted if not any(p.target.overlaps(one.target) for one in counted)]
-        joined = alignment.join_neighbours(alignment.add_copies([*counted, *others]), similar)
+        joined = alignment.join_neighbours(alignment.add_copies([*counted, *others]), related)
         return extend_copies(joined, target, source)
 
-    def _find_similar(self, target: str, source: str) -> npt.NDArray[np.bool_]:
-        """Return True for the sentences of the target that resemble one of the source, ``[u]``."""
+    def _find_related(self, target: str, source: str) -> npt.NDArray[np.bool_]:
+        """Return True for the sentences of the target that may be written from one of the source, ``[u]``."""
         first, second = self.encoder.encode(target), self.encoder.encode(source)
         if not first.vectors.size or not second.vectors.size:
             return np.zeros(len(first.prepared.units), np.bool_)
         nearest = (first.vectors @ second.vectors.T).max(axis=1, initial=0.0)
-        return np.asarray(nearest >= MIN_SIMILAR, np.bool_)
+        return np.asarray(nearest >= MIN_RELATED, np.bool_)
 
     def _is_unread(self, target: str, source: str) -> bool:
         """Return True if the encoder does not know the script of one of the texts."""
@@ -240,7 +239,11 @@ class AlignmentMethod:
         spans = first.prepared.spans[first.prepared.counted]
         is_free = [not any(Span(*span).overlaps(other.target) for other in others) for span in spans.tolist()]
         runs = [list(run) for free, run in groupby(range(len(spans)), is_free.__getitem__) if free]
+        related = self._find_related(target, source)[first.prepared.counted]
         for match in sentences.find_all(least, [(run[0], run[-1] + 1) for run in runs]):
+            inside = match.begin + np.flatnonzero(related[match.begin : match.end])
+            if inside.size:  # sentences at the ends that are nearer to the source than others, but not near it
+                match = sentences.find_best(int(inside[0]), int(inside[-1]) + 1)
             own = _join_spans(spans, match.begin, match.end)
             if not any(own.overlaps(other.target) for other in others):
                 passage = Passage(own, _join_spans(second.prepared.spans, match.source_begin, match.source_end))

@@ -161,7 +161,7 @@ def test_decisions_are_those_of_run_with_and_without_a_first_stage(
     folder = write(tmp_path / "in", {"pairs": "".join(f"{target} {source}\n" for target, source in pairs)})
     shutil.copytree(targets, folder / "susp")
     shutil.copytree(sources, folder / "src")
-    monkeypatch.setattr(AlignmentSettings, "unclear_margin", 0.5)  # one of these pairs is then unclear
+    monkeypatch.setattr(AlignmentSettings, "unclear_margin", 1.0)  # one of these pairs is then unclear
     done = cli("run", "--input", folder, "--output", tmp_path / "decided", "--device", "cpu")
     assert done.code == 0, done.err
     lines = (tmp_path / "decided" / "decisions.jsonl").read_text().splitlines()
@@ -690,7 +690,7 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear() -> None:
     """One target, with the decided source 1 and a cohort of eleven others; of texts of another kind, none is one."""
     cohort = [0.05 * number for number in range(11)]
     median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[0]
-    limit = median + 8 * (median - quartile)
+    limit = median + 9 * (median - quartile)
 
     def decide(score: float, others: Sequence[float], copied: float = 0.0, kind: str = "source") -> bool | None:
         texts = [TextFile(str(number), "", Path()) for number in range(len(others) + 2)]
