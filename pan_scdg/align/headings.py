@@ -82,17 +82,21 @@ class _Line(NamedTuple):
         )
 
 
-def find_headings(text: str, words: npt.NDArray[np.int64]) -> list[Span]:
+def find_headings(text: str, words: npt.NDArray[np.int64], listings: npt.NDArray[np.int64]) -> list[Span]:
     """Return the lines that are no sentences, in order; time is linear in the length of the text.
 
     Args:
         text: the text.
         words: first character of each of its words, ``[w]``.
+        listings: start and exclusive end of its program code, ``[n, 2]``, where a heading stands alone.
     """
     headings: list[_Line] = []
     open_words = 0
     for paragraph in _list_paragraphs(text, words):
         own = list(_select_headings(paragraph))
+        if np.searchsorted(listings.ravel(), paragraph[0].begin, "right") % 2:
+            headings += own if len(paragraph) == 1 and not paragraph[0].is_marked else []
+            continue
         headings += own
         size = sum(line.words for line in paragraph)
         is_open = size <= MAX_MARKED_WORDS and not paragraph[-1].ends_sentence

@@ -55,14 +55,15 @@ def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
     shortest = shortest[np.cumsum(sizes[shortest]) <= MAX_QUOTATION_WORDS]
     formal = [*find_contents(text), *find_comments(text), *(declarations[number] for number in shortest)]
     references = find_reference_lists(text)
-    page = min([find_title_page(text), *(begin for begin, _ in [*formal, *references])])
+    listings = find_code(text, words)
+    page = min([find_title_page(text), *(begin for begin, _ in [*formal, *references, *listings])])
     if page and np.searchsorted(words, page) <= MAX_QUOTATION_WORDS:
         formal.append((0, page))
     found: dict[Kind, Iterable[Span]] = {
         "quotation": list_quotations(text),
         "references": references,
         "formal": formal,
-        "code": find_code(text, words),
+        "code": listings,
         "table": find_tables(text),
     }
     spans: dict[Kind, list[Span]] = {kind: [] for kind in found}
@@ -82,9 +83,8 @@ def _exclude(kind: Kind, spans: Integers, words: Integers) -> Part:
     return Part(kind, spans, spans[sizes <= MAX_QUOTATION_WORDS] if kind == "quotation" else spans)
 
 
-def is_program(parts: Sequence[Part], words: Integers) -> bool:
-    """Return True if more than `MAX_CODE_SHARE` of a text's words are in listings of program code."""
-    listings = np.concatenate([np.zeros((0, 2), np.int64), *(part.spans for part in parts if part.kind == "code")])
+def is_program(listings: Integers, words: Integers) -> bool:
+    """Return True if more than `MAX_CODE_SHARE` of the words of a text, ``[w]``, are in its listings, ``[n, 2]``."""
     return bool(np.diff(np.searchsorted(words, listings), axis=1).sum() > MAX_CODE_SHARE * len(words))
 
 

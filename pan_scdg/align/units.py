@@ -123,12 +123,11 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: b
     """
     forms, words = read_words(text)
     parts = find_parts(text, words[:, 0])
-    is_code = is_program(parts, words[:, 0])
-    left_out = [] if keep_headings else find_headings(text, words[:, 0])
-    if not keep_headings and not is_code:
-        left_out += [(begin, end) for part in parts if part.kind == "code" for begin, end in part.spans.tolist()]
-    omitted = _merge(left_out)
-    outside = np.searchsorted(omitted.ravel(), words[:, 0], "right") % 2 == 0
+    (listings,) = (part.spans for part in parts if part.kind == "code")
+    headings = [] if keep_headings else find_headings(text, words[:, 0], listings)
+    is_code = is_program(listings, words[_find_outside(_merge(headings), words), 0])
+    omitted = _merge([*headings, *(() if keep_headings or is_code else map(tuple, listings.tolist()))])
+    outside = _find_outside(omitted, words)
     forms, words = tuple(compress(forms, outside)), words[outside]
     # an empty line ends the sentence before it
     blanks = ("\n" * (end - begin) for begin, end in omitted.tolist())
@@ -162,6 +161,11 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: b
     bounds, ends = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (units, spans))
     counted = mark_counted(parts, ends)
     return PreparedText(text, forms, words, bounds, ends, tuple(numbers), places, parts, counted, is_code)
+
+
+def _find_outside(spans: Integers, words: Integers) -> npt.NDArray[np.bool_]:
+    """Return True for the words, ``[w, 2]``, that do not begin in one of the spans, which are in order, ``[w]``."""
+    return np.asarray(np.searchsorted(spans.ravel(), words[:, 0], "right") % 2 == 0, np.bool_)
 
 
 def _merge(spans: Sequence[tuple[int, int]]) -> Integers:

@@ -61,3 +61,14 @@ def test_a_listing_is_no_part_of_a_text_and_most_of_a_program(code: str) -> None
 )
 def test_text_that_looks_like_code(text: str) -> None:
     assert list_code(text) == []
+
+
+def test_a_heading_within_a_program_is_no_part_of_it() -> None:
+    heading = "3 Proposed Method and Model"
+    first, second = CPP.split("\n\n")
+    whole = prepare_text(CPP)
+    for text in (f"{first}\n\n{heading}\n\n{second}", f"{heading}\n\n{CPP}"):
+        program = prepare_text(text)
+        assert program.is_program
+        assert program.forms == whole.forms
+        assert not program.counted.any()

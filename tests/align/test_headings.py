@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pan_scdg.align.headings import find_headings
@@ -18,7 +19,7 @@ became a meadow."""
 
 
 def list_headings(text: str) -> list[str]:
-    spans = find_headings(text, read_words(text).words[:, 0])
+    spans = find_headings(text, read_words(text).words[:, 0], np.zeros((0, 2), np.int64))
     return [text[begin:end] for begin, end in spans]
 
 
