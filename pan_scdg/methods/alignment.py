@@ -70,7 +70,7 @@ class AlignmentSettings(MethodSettings):
     unclear_margin = 0.15
     """See benchmarks/results/check.md."""
     copy_score: ClassVar[float] = 1.8
-    """Least score of a copy, that of a passage of six or seven reworded sentences."""
+    """Least score of a copy, far above the threshold."""
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "AlignmentMethod":
         """Return the method."""
