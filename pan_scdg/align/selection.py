@@ -99,7 +99,6 @@ def select_pairs(
                 "alignment": SentenceAlignment(sentences, vectors[j]).find_best().score,
                 "focus": focus[j],
                 "nearness": measure_nearness(sentences, stretches[j]),
-                "sentences": float(len(sentences)),
                 "candidates": float(len(sentences) * len(vectors[j])),
                 "words": float(len(target.prepared.forms)),
                 **dict.fromkeys(("similarity", "copied"), 0.0),

@@ -12,6 +12,7 @@ from pan_scdg.align.locator import Locator, PassageLocator
 from pan_scdg.align.matches import (
     MIN_RELATED,
     NEAR_SENTENCES,
+    NO_MATCH,
     SentenceAlignment,
     compute_topic,
     find_corresponding,
@@ -65,8 +66,8 @@ class AlignmentSettings(MethodSettings):
     both have up to 40 words of the question."""
     copied_share: ClassVar[float] = 0.95
     """Share of the target's words that are a copy if the target is shorter."""
-    weak_alignment: ClassVar[float] = 0.5
-    """Score of an alignment that is less than one sentence that matches closely."""
+    weak_alignment: ClassVar[float] = 1.3
+    """Score of an alignment that unrelated texts reach: less than two sentences that match closely."""
     unclear_margin = 0.15
     """See benchmarks/results/check.md."""
     copy_score: ClassVar[float] = 1.8
@@ -180,9 +181,9 @@ class AlignmentMethod:
             copies = [_include_marks(one, target, source) for one in alignment.add_copies(evidence)]
             return extend_copies(copies, target, source)
         counted = [passage for passage in evidence if passage.counts]
-        counted += self._find_sentences(target, source, alignment, counted)
-        counted = self._add_summary(target, source, alignment, counted)
         related = self._find_related(target, source)
+        counted = [*counted, *self._find_sentences(target, source, alignment, counted, related)]
+        counted = self._add_summary(target, source, alignment, counted)
         counted = [part for one in counted for part in alignment.split_patchwork(one, related)]
         uncounted = (passage for passage in evidence if not passage.counts)
         others = [p for p in uncounted if not any(p.target.overlaps(one.target) for one in counted)]
@@ -227,23 +228,30 @@ class AlignmentMethod:
         return values if others["alignment"] >= self.settings.weak_alignment else others
 
     def _find_sentences(
-        self, target: str, source: str, alignment: Alignment, others: Sequence[MeasuredPassage]
+        self,
+        target: str,
+        source: str,
+        alignment: Alignment,
+        others: Sequence[MeasuredPassage],
+        related: npt.NDArray[np.bool_],
     ) -> Iterator[MeasuredPassage]:
         """Yield the sentences that decided, of those that no other passage that counts overlaps.
 
-        If there are no others and no alignment reaches `MIN_MATCH`, the best one is returned.
+        Sentences at the ends that are nearer to the source than others, but not related to it, are cut off. If there
+        are no others and no alignment reaches `MIN_MATCH`, the best one is returned.
         """
         first, second = self.encoder.encode(target), self.encoder.encode(source)
         sentences = align_sentences(first, second, alignment)
         least = MIN_MATCH if others else min(MIN_MATCH, sentences.find_best().score)
-        spans = first.prepared.spans[first.prepared.counted]
+        spans, related = first.prepared.spans[first.prepared.counted], related[first.prepared.counted]
         is_free = [not any(Span(*span).overlaps(other.target) for other in others) for span in spans.tolist()]
         runs = [list(run) for free, run in groupby(range(len(spans)), is_free.__getitem__) if free]
-        related = self._find_related(target, source)[first.prepared.counted]
         for match in sentences.find_all(least, [(run[0], run[-1] + 1) for run in runs]):
             inside = match.begin + np.flatnonzero(related[match.begin : match.end])
-            if inside.size:  # sentences at the ends that are nearer to the source than others, but not near it
-                match = sentences.find_best(int(inside[0]), int(inside[-1]) + 1)
+            cut = sentences.find_best(int(inside[0]), int(inside[-1]) + 1) if inside.size else NO_MATCH
+            if cut.score < least and others:
+                continue
+            match = cut if cut.score > 0 else match
             own = _join_spans(spans, match.begin, match.end)
             if not any(own.overlaps(other.target) for other in others):
                 passage = Passage(own, _join_spans(second.prepared.spans, match.source_begin, match.source_end))

@@ -72,7 +72,7 @@ def test_a_short_copy_is_marked_beside_a_longer_one(words: int, is_marked: bool)
 
 
 @pytest.mark.parametrize(("sources", "parts"), [(4, 7), (2, 7), (1, 1)])
-def test_placesof_a_patchwork_end_where_the_evidence_ends(sources: int, parts: int) -> None:
+def test_passages_of_a_patchwork_end_where_the_evidence_ends(sources: int, parts: int) -> None:
     halves = [make_sentences(14, seed) for seed in range(1, sources + 1)]
     texts = [[f"{a[:-1]} {b.lower()}" for a, b in zip(text[::2], text[1::2])] for text in halves]
     target = " ".join(sentence for row in zip(*texts) for sentence in row)
@@ -118,7 +118,7 @@ def test_a_reworded_passage_is_found_by_its_sentences() -> None:
     assert cut(source, found, source=True) == " ".join(original)
 
 
-def test_placesfrom_two_places_stay_two() -> None:
+def test_passages_from_two_places_stay_two() -> None:
     first, second = make_sentences(6, 1), make_sentences(6, 4)
     target = " ".join([*make_sentences(5, 2), *first, *make_sentences(9, 5), *second])
     source = " ".join([*second, *make_sentences(12, 3), *first])
@@ -184,16 +184,23 @@ def test_places_of_one_rewritten_passage_are_joined(sentences: int, similar: int
     assert len(swapped.join_neighbours(swapped.find_evidence(), ~is_similar)) == 2
 
 
-@pytest.mark.parametrize(("begin", "is_joined"), [(860, True), (500, True), (390, False), (40, False)])
-def test_neighbours_may_overlap_in_the_source(begin: int, is_joined: bool) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [
+        (Span(50, 900), Span(860, 1000), Span(50, 1000)),
+        (Span(50, 900), Span(500, 1000), Span(50, 1000)),
+        (Span(50, 900), Span(500, 700), Span(50, 900)),
+        (Span(50, 900), Span(390, 1000), None),
+        (Span(50, 400), Span(40, 500), None),
+    ],
+)
+def test_neighbours_may_overlap_in_the_source(first: Span, second: Span, joined: Span | None) -> None:
     prepared = prepare_text(" ".join(make_sentences(40, 1)))
     alignment = Alignment(prepared, prepared)
-    places = (Passage(Span(0, 200), Span(50, 900)), Passage(Span(201, 400), Span(begin, 1000)))
-    first, second = (alignment.measure(one)._replace(counts=True) for one in places)
-    joined = alignment.join_neighbours([first, second], np.zeros(len(prepared.units), bool))
-    assert [one.passage for one in joined] == (
-        [Passage(Span(0, 400), Span(50, 1000))] if is_joined else [first.passage, second.passage]
-    )
+    places = [Passage(Span(0, 200), first), Passage(Span(201, 400), second)]
+    evidence = [alignment.measure(place)._replace(counts=True) for place in places]
+    found = alignment.join_neighbours(evidence, np.zeros(len(prepared.units), bool))
+    assert [one.passage for one in found] == ([Passage(Span(0, 400), joined)] if joined else places)
 
 
 def test_a_copy_ends_with_the_headings_that_were_copied_and_before_its_neighbours() -> None:
@@ -216,7 +223,7 @@ def test_a_copy_ends_with_the_headings_that_were_copied_and_before_its_neighbour
 
 @given(free_text, free_text)
 @settings(max_examples=60, deadline=None)
-def test_placesare_in_order_and_never_overlap(target: list[str], source: list[str]) -> None:
+def test_passages_are_in_order_and_never_overlap(target: list[str], source: list[str]) -> None:
     found = align_texts(" ".join(target), " ".join(source))
     for first, second in zip(found, found[1:]):
         assert first.target.end <= second.target.begin

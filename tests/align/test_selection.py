@@ -45,7 +45,6 @@ def score(target: EncodedText, source: EncodedText, alignment: Alignment) -> flo
     measured = map(alignment.measure, alignment.passages)
     values = {
         "nearness": measure_nearness(target.counted_vectors, list_stretches(source.vectors, NEAR_SENTENCES)),
-        "sentences": float(len(target.counted_vectors)),
         "candidates": float(len(target.counted_vectors) * len(source.vectors)),
         "alignment": align_sentences(target, source, alignment).find_best().score,
         "similarity": max((passage.similarity for passage in measured if passage.counts), default=0.0),
@@ -78,7 +77,7 @@ def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 999))
 @settings(max_examples=60, deadline=None)
 def test_only_shared_words_raise_the_bound(targets: int, sources: int, seed: int) -> None:
-    """With vectors that match nothing, a pair is selected for its seeds and runs alone."""
+    """With vectors that are all alike, a pair is selected for its seeds and runs alone."""
     rng = random.Random(seed)
     texts = [prepare_text(write_text(rng, count)) for count in (targets, sources)]
     target, source = (EncodedText(text, np.zeros((len(text.spans), 2), np.float32)) for text in texts)

@@ -93,7 +93,7 @@ def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     assert (record["decision"], record["warnings"]) == (True, [whole])
     assert {name: record[name] for name in values} == values
     assert record["evidence"] == "1 of 9 sentences corresponds to one of the source"
-    assert rule.decide({**values, "alignment": 0.6})["warnings"] == []
+    assert rule.decide({**values, "alignment": 1.4})["warnings"] == []
     assert rule.decide({**values, "focus": 0.0})["warnings"] == [], "negative"
     short = rule.decide({**values, "sentences": 1.0})
     assert (short["decision"], short["score"], short["warnings"]) == (False, record["score"], [])

@@ -136,6 +136,17 @@ def test_a_positive_pair_without_common_words_has_the_sentences_that_match(metho
     assert evidence.counts
 
 
+def test_a_line_that_unrelated_texts_share_leaves_them_unrelated(method: AlignmentMethod) -> None:
+    line = "The Society for Local History, 14 Harbour Road, Littleport, reference number 7712."
+    alone, shared = (
+        one.values
+        for one in method.score(
+            [TextPair("t", "s", f"{UNRELATED}{end}", f"{SOURCE}{end}") for end in ("", f"\n\n{line}")]
+        )
+    )
+    assert SETTINGS.compute_score(shared) < SETTINGS.compute_score(alone) + 0.05
+
+
 LONG_SOURCE = (
     "The ferry to the island was built in 1931 and carried coal in its first years. A shipyard on the mainland that no "
     "longer exists laid her keel. Her first captain kept pigeons on the upper deck, which flew ahead of her on foggy "
