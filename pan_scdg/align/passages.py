@@ -170,7 +170,7 @@ class Alignment:
         return MeasuredPassage(passage, similarity, covered / max(1, len(target)), within=within, counts=counts)
 
     def split_patchwork(
-        self, measured: MeasuredPassage, is_similar: npt.NDArray[np.bool_] | None = None
+        self, measured: MeasuredPassage, is_related: npt.NDArray[np.bool_] | None = None
     ) -> list[MeasuredPassage]:
         """Return the copied stretches of a passage that is mostly text between them; else the passage itself.
 
@@ -178,7 +178,7 @@ class Alignment:
 
         Args:
             measured: the passage.
-            is_similar: True for units of the target that resemble the source otherwise, ``[u]``.
+            is_related: True for units of the target that may be written from the source, ``[u]``.
         """
         target, source = measured.target, measured.source
         inside = [run for run in self.runs if run.target.overlaps(target) and run.source.overlaps(source)]
@@ -189,7 +189,7 @@ class Alignment:
         for unit in units:
             span = Span(*self.target.spans[unit].tolist())
             copied = _measure_copied(inside, span) / max(1, span.length)
-            is_like = unit in seeded or (is_similar is not None and is_similar[unit])
+            is_like = unit in seeded or (is_related is not None and is_related[unit])
             if copied < MIN_RUN_SHARE and (is_like or copied > MAX_BLANK_SHARE):
                 return [measured]
         return [self.measure(_make_passage(run)) for run in join_runs(inside, RUN_OVERHANG)]
@@ -201,7 +201,7 @@ class Alignment:
         return sorted([*evidence, *others])
 
     def join_neighbours(
-        self, evidence: Sequence[MeasuredPassage], is_similar: npt.NDArray[np.bool_]
+        self, evidence: Sequence[MeasuredPassage], is_related: npt.NDArray[np.bool_]
     ) -> list[MeasuredPassage]:
         """Return passages with those joined that follow each other in both texts, at most `JOIN_GAP` apart.
 
@@ -210,14 +210,14 @@ class Alignment:
 
         Args:
             evidence: passages in the order of the target, without overlaps.
-            is_similar: True for units of the target that resemble the source, ``[u]``.
+            is_related: True for units of the target that may be written from the source, ``[u]``.
         """
         middles = self.target.spans.mean(axis=1)
         joined: list[MeasuredPassage] = []
         for measured in evidence:
             last = joined[-1] if joined else measured
             gap, source_gap = measured.target.begin - last.target.end, measured.source.begin - last.source.end
-            between = is_similar[slice(*np.searchsorted(middles, (last.target.end, measured.target.begin)))]
+            between = is_related[slice(*np.searchsorted(middles, (last.target.end, measured.target.begin)))]
             is_next = gap >= 0 and measured.source.begin >= last.source.begin
             is_near = max(gap, abs(source_gap)) <= JOIN_GAP and 2 * between.sum() >= len(between)
             if last.counts and measured.counts and is_next and is_near:

@@ -173,15 +173,15 @@ def test_places_of_one_rewritten_passage_are_joined(sentences: int, similar: int
     alignment = Alignment(prepare_text(target), prepare_text(source))
     found = alignment.find_evidence()
     assert [cut(target, one.passage) for one in found] == [" ".join(part).rstrip(".") for part in (first, second)]
-    is_similar = np.zeros(len(alignment.target.units), bool)
-    is_similar[6 : 6 + similar] = True
-    joined = alignment.join_neighbours(found, is_similar)
+    is_related = np.zeros(len(alignment.target.units), bool)
+    is_related[6 : 6 + similar] = True
+    joined = alignment.join_neighbours(found, is_related)
     assert (len(joined) == 1) == is_joined
     assert [joined[0].target.begin, joined[-1].target.end] == [0, len(target) - 1]
     quoted = [found[0]._replace(counts=False), found[1]]
-    assert alignment.join_neighbours(quoted, is_similar) == quoted
+    assert alignment.join_neighbours(quoted, is_related) == quoted
     swapped = Alignment(prepare_text(target), prepare_text(" ".join([*second, *first])))
-    assert len(swapped.join_neighbours(swapped.find_evidence(), ~is_similar)) == 2
+    assert len(swapped.join_neighbours(swapped.find_evidence(), ~is_related)) == 2
 
 
 @pytest.mark.parametrize(
