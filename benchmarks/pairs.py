@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.development.compose import Pair
-from pan_scdg.sentences import find_sentence_spans
 
 ROOT = Path(__file__).parents[1]
 CLEAN = "pan13, no plagiarism"
@@ -70,11 +69,9 @@ def add_headings(pairs: Sequence[Pair], count: int) -> list[Pair]:
 
 
 def insert_headings(text: str) -> str:
-    """Return a text with `HEADINGS` above parts of it: between paragraphs if there are enough, else sentences."""
-    places = [0, *(match.end() for match in re.finditer(r"\n[ \t\r]*\n\s*(?=\S)", text))]
-    if len(places) < len(HEADINGS):
-        places = [begin for begin, _ in find_sentence_spans(text)]
-    chosen = sorted({places[len(places) * number // len(HEADINGS)] for number in range(len(HEADINGS))})
+    """Return a text with `HEADINGS` above its paragraphs; several above one if it has fewer paragraphs."""
+    places = [0, *(match.end() for match in re.finditer(r"\n(?:[ \t\r]*\n)+(?=.*\S)", text))]
+    chosen = [places[len(places) * number // len(HEADINGS)] for number in range(len(HEADINGS))]
     sections = (text[begin:end] for begin, end in pairwise([*chosen, len(text)]))
     return "".join(f"\n\n{heading}\n\n{section}" for heading, section in zip(HEADINGS, sections))
 

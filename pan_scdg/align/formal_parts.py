@@ -1,8 +1,9 @@
 """Find the parts of a text whose words are those of everyone: title page, contents, declarations, acknowledgements."""
 
 import re
+from collections.abc import Container
 from functools import cache
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from string import ascii_lowercase
 
 from pan_scdg.align.languages import compile_words, read_words
@@ -75,19 +76,27 @@ def find_comments(text: str) -> list[Span]:
     return [(begin, len(text))] if is_whole else []
 
 
-def find_title_page(text: str) -> int:
+def find_title_page(text: str, headings: Container[int] = ()) -> int:
     """Return the end of the title page: the paragraphs before the first one with a long line or a sentence.
 
-    0: there is none, for a title alone is no page, and a list is no title.
+    0: there is none, for a title alone is no page, and a list is no title. Nor is the heading of a short paragraph a
+    line of one.
+
+    Args:
+        text: the text.
+        headings: first characters of its headings.
     """
-    begin = number = 0
+    begin = 0
+    are_names: list[bool] = []
     for match in PARAGRAPH_END.finditer(text):
         lines = text[begin : match.end()].split("\n")
         paragraph = text[begin : match.end()].strip()
         is_prose = len(paragraph.split()) >= MIN_SENTENCE_WORDS and _SENTENCE.search(paragraph)
         if is_prose or max(map(len, lines)) > MAX_WRAPPED_LENGTH or _CHINESE_END.search(paragraph):
+            number = sum(not name or below for name, below in pairwise([*are_names, False]))
             return begin if number >= MIN_TITLE_LINES and not _ITEM.search(text, 0, begin) else 0
-        begin, number = match.end(), number + sum(map(bool, map(str.strip, lines)))
+        are_names += [line.start() in headings for line in LINE.finditer(text, begin, match.end())]
+        begin = match.end()
     return 0
 
 

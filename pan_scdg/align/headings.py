@@ -16,6 +16,8 @@ from pan_scdg.align.languages import compile_words
 from pan_scdg.align.quotations import Span
 from pan_scdg.sentences import MARKDOWN, find_section_name
 
+Integers = npt.NDArray[np.int64]
+
 MAX_WORDS, MAX_ITEM_WORDS, MAX_MARKED_WORDS = 12, 7, 25
 """Words of a heading, of an item of a list, and of a heading or a caption that is marked as one. A longer line is a
 sentence without its end mark."""
@@ -25,7 +27,7 @@ MAX_LINES = 3
 """Lines of a heading that is wrapped."""
 MIN_PARAGRAPH_LINE = 60
 """Characters of the line before or after a heading without a blank line between them."""
-MAX_OPEN_SHARE = 0.5
+MAX_OPEN_SHARE = 0.75
 """Largest share of a text's words in such lines and in short paragraphs without an end mark; above it, as in a chat or
 a poem, they are its text."""
 
@@ -33,6 +35,9 @@ _END_MARKS = ".!?…。！？．।॥؟۔։።။។"
 _INNER_MARKS = ",;，；、،؛"
 _CLOSERS = " \t\r*_`\"'”’»“‘«›‹)]}）」』#|\\"
 _OPENERS = re.compile(r"[\s*_>|\"'“”„«»‘’(\[{-]*")
+MIN_NUMBERED = 3
+"""Headings whose numbers follow one another, which makes them headings whatever stands below them."""
+_NUMBER = re.compile(r"[\s>*_#]*(\d{1,2})([.)]?)\s+[^\W\d_a-z]")
 _ITEM = re.compile(r"[\s>]*[-*+•–▪◦·] ")
 _CAPTION = r"(?i)\W*{}\b\.? ?\d"
 _INNER_END = re.compile(r"[^\W\d_A-Z]{4}[.!?…][\"')\]”’»]*\s+[^\W\d_a-z]|[。！？]")
@@ -82,7 +87,22 @@ class _Line(NamedTuple):
         )
 
 
-def find_headings(text: str, words: npt.NDArray[np.int64], listings: npt.NDArray[np.int64]) -> list[Span]:
+def find_numbered(text: str, words: Integers) -> list[Span]:
+    """Return the headings whose numbers follow one another, in order; none if the text has no other lines.
+
+    They are headings whatever stands below them, and however much of the text they are.
+
+    Args:
+        text: the text.
+        words: first character of each of its words, ``[w]``.
+    """
+    lines = _list_lines(text, words)
+    numbered = [lines[place] for place in sorted(_find_numbered(lines))]
+    is_all = len(numbered) == sum(line.words > 0 for line in lines)
+    return [] if is_all else [(line.begin, line.end) for line in numbered]
+
+
+def find_headings(text: str, words: Integers, listings: Integers) -> list[Span]:
     """Return the lines that are no sentences, in order; time is linear in the length of the text.
 
     Args:
@@ -91,31 +111,54 @@ def find_headings(text: str, words: npt.NDArray[np.int64], listings: npt.NDArray
         listings: start and exclusive end of its program code, ``[n, 2]``, where a heading stands alone.
     """
     headings: list[_Line] = []
-    open_words = 0
+    marked_words = open_words = 0
     for paragraph in _list_paragraphs(text, words):
         own = list(_select_headings(paragraph))
+        is_marked = paragraph[0].is_marked
         if np.searchsorted(listings.ravel(), paragraph[0].begin, "right") % 2:
-            headings += own if len(paragraph) == 1 and not paragraph[0].is_marked else []
+            headings += own if len(paragraph) == 1 and not is_marked else []
             continue
         headings += own
         size = sum(line.words for line in paragraph)
         is_open = size <= MAX_MARKED_WORDS and not paragraph[-1].ends_sentence
-        open_words += size if is_open else sum(line.words for line in own)
-    if open_words > MAX_OPEN_SHARE * len(words):
-        return []
-    return [(line.begin, line.end) for line in headings]
+        if is_marked:
+            marked_words += size
+        else:
+            open_words += size if is_open else sum(line.words for line in own)
+    if open_words > MAX_OPEN_SHARE * (len(words) - marked_words):
+        headings = [line for line in headings if line.is_marked]
+    return [] if marked_words == len(words) else [(line.begin, line.end) for line in headings]
 
 
-def _list_paragraphs(text: str, words: npt.NDArray[np.int64]) -> Iterator[list[_Line]]:
-    """Yield the lines of each paragraph; a line without words ends one, and a marked line is one of its own."""
+def _list_lines(text: str, words: Integers) -> list[_Line]:
     matches = list(re.finditer(r"^.*$", text, re.MULTILINE))
     counts = np.diff(np.searchsorted(words, [match.span() for match in matches]), axis=1).ravel()
-    lines = [_Line(*match.span(), count, match[0]) for match, count in zip(matches, counts.tolist())]
+    return [_Line(*match.span(), count, match[0]) for match, count in zip(matches, counts.tolist())]
+
+
+def _list_paragraphs(text: str, words: Integers) -> Iterator[list[_Line]]:
+    """Yield the lines of each paragraph; a line without words ends one, and a marked line is one of its own."""
+    lines = _list_lines(text, words)
     for kind, group in groupby(lines, key=lambda line: (line.words > 0, line.is_marked)):
         if kind == (True, False):
             yield list(group)
         elif kind[0]:
             yield from ([line] for line in group)
+
+
+def _find_numbered(lines: Sequence[_Line]) -> Iterator[int]:
+    """Yield the places of lines that begin with 1, 2, 3 and so on, where a paragraph or sentence may."""
+    runs: dict[tuple[str, int], list[int]] = {}
+    begins = True
+    for place, line in enumerate(lines):
+        match = _NUMBER.match(line.text) if begins and line.is_label else None
+        if match is not None:
+            mark, number = match[2], int(match[1])
+            run = [] if number == 1 else runs.pop((mark, number), [])
+            if run or number == 1:
+                runs[mark, number + 1] = run = [*run, place]
+                yield from run if len(run) == MIN_NUMBERED else run[-1:] if len(run) > MIN_NUMBERED else ()
+        begins = match is not None or not line.words or line.ends_sentence
 
 
 def _select_headings(paragraph: Sequence[_Line]) -> Iterator[_Line]:

@@ -70,10 +70,11 @@ class PassageLocator:
         return Alignment(split(target), split(source))
 
     def find_evidence(self, target: str, source: str, alignment: Alignment) -> list[MeasuredPassage]:
-        """Return all passages of two texts with the parts of the target that contain them."""
+        """Return all passages of two texts, in characters of the alignment, and the parts of the target around them."""
         if self.encoder is None:
             return alignment.find_evidence()
-        return alignment.find_evidence(match_paragraphs(target, source, self.encoder.encode))
+        encode = self.encoder.encode
+        return alignment.find_evidence(match_paragraphs(alignment, lambda: (encode(target), encode(source))))
 
     def locate(
         self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
@@ -84,20 +85,25 @@ class PassageLocator:
         alignment = self.align(target, source)
         evidence = self.find_evidence(target, source, alignment)
         evidence = [part for one in evidence for part in alignment.split_patchwork(one)]
-        evidence = extend_copies(alignment.add_copies(evidence), target, source) if evidence else []
+        if evidence:
+            evidence = extend_copies(alignment.restore(alignment.add_copies(evidence)), target, source)
         return [passage._replace(counts=True) for passage in evidence]
 
 
-def match_paragraphs(target: str, source: str, encode: Callable[[str], EncodedText]) -> list[Passage]:
+def match_paragraphs(alignment: Alignment, encode: Callable[[], tuple[EncodedText, EncodedText]]) -> list[Passage]:
     """Return the target paragraphs whose nearest source paragraph is near enough, and clearly nearer than the second.
 
     Neighbours in the target that match neighbours in the source in the same order are one passage. A text with too
     few paragraphs has none.
+
+    Args:
+        alignment: of the target and the source.
+        encode: returns both with their vectors; called only if they have enough paragraphs.
     """
-    paragraphs, others = split_paragraphs(target), split_paragraphs(source)
+    paragraphs, others = (split_paragraphs(side.text) for side in (alignment.target, alignment.source))
     if min(len(paragraphs), len(others)) < MIN_PARAGRAPHS:
         return []
-    first, second = encode(target), encode(source)
+    first, second = encode()
     if not len(first.vectors) or not len(second.vectors):  # without words, and so without dimensions
         return []
     vectors = average_sentences(paragraphs, first.prepared.spans, first.vectors)

@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.code import find_code
 from pan_scdg.align.formal_parts import find_comments, find_contents, find_declarations, find_title_page
 from pan_scdg.align.quotations import Span, list_quotations
 from pan_scdg.align.references import find_reference_lists
@@ -42,12 +41,17 @@ class Part(NamedTuple):
     """Those that do not count, ``[m, 2]``."""
 
 
-def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
+def find_parts(
+    text: str, plain: str, words: Integers, headings: Sequence[Span], listings: Integers
+) -> tuple[Part, ...]:
     """Return the quotations, references, formal parts, tables and listings of a text; time is linear in its length.
 
     Args:
         text: the text.
-        words: first character of each of its words, ``[w]``.
+        plain: the text with blanks for numbered headings, which are in no title page or quotation.
+        words: first character of each of its words that is in no heading, ``[w]``.
+        headings: start and exclusive end of its other headings, in order; a quotation goes on behind them.
+        listings: start and exclusive end of its program code, ``[n, 2]``.
     """
     declarations = find_declarations(text)
     sizes = np.diff(np.searchsorted(words, np.array(declarations, np.int64).reshape(-1, 2)), axis=1).ravel()
@@ -55,15 +59,16 @@ def find_parts(text: str, words: Integers) -> tuple[Part, ...]:
     shortest = shortest[np.cumsum(sizes[shortest]) <= MAX_QUOTATION_WORDS]
     formal = [*find_contents(text), *find_comments(text), *(declarations[number] for number in shortest)]
     references = find_reference_lists(text)
-    listings = find_code(text, words)
-    page = min([find_title_page(text), *(begin for begin, _ in [*formal, *references, *listings])])
+    code = [(begin, end) for begin, end in listings.tolist()]
+    page = find_title_page(plain, {begin for begin, _ in headings})
+    page = min([page, *(begin for begin, _ in [*formal, *references, *code])])
     if page and np.searchsorted(words, page) <= MAX_QUOTATION_WORDS:
         formal.append((0, page))
     found: dict[Kind, Iterable[Span]] = {
-        "quotation": list_quotations(text),
+        "quotation": list_quotations(plain, headings),
         "references": references,
         "formal": formal,
-        "code": listings,
+        "code": code,
         "table": find_tables(text),
     }
     spans: dict[Kind, list[Span]] = {kind: [] for kind in found}

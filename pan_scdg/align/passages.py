@@ -122,7 +122,7 @@ class Cluster(NamedTuple):
 
 
 class Alignment:
-    """The alignment of a target and a source by their words."""
+    """The alignment of a target and a source by their words; its passages are in characters of the prepared texts."""
 
     def __init__(self, target: PreparedText, source: PreparedText) -> None:
         self.target, self.source = target, source
@@ -231,6 +231,11 @@ class Alignment:
             one if one.passage in whole else self.measure(one.passage)._replace(within=None, counts=True)
             for one in joined
         ]
+
+    def restore(self, evidence: Iterable[MeasuredPassage]) -> list[MeasuredPassage]:
+        """Return passages in characters of the whole texts, with their headings."""
+        sides = ((one, self.target.restore(one.target), self.source.restore(one.source)) for one in evidence)
+        return [one._replace(passage=one.passage._replace(target=own, source=other)) for one, own, other in sides]
 
     def count_copied_words(self) -> int:
         """Return the words of the longest stretch of the target that counts and is nearly all runs of equal words."""

@@ -1,7 +1,8 @@
 """Find the quotations of a text: within marks, in blocks, indented or in italics."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 
 from pan_scdg.align.languages import compile_words
 
@@ -89,9 +90,14 @@ MAX_INDENTED_SHARE = 1 / 3
 """Largest share of a text in indented paragraphs that are quotations."""
 
 
-def list_quotations(text: str) -> Iterator[Span]:
-    """Yield quotations and the brackets that follow them, which do not make a quotation longer."""
-    for begin, end in _list_marked(text):
+def list_quotations(text: str, headings: Iterable[Span] = ()) -> Iterator[Span]:
+    """Yield quotations and the brackets that follow them, which do not make a quotation longer.
+
+    Args:
+        text: the text.
+        headings: start and exclusive end of its headings, in order.
+    """
+    for begin, end in chain(_list_blocks(text), _list_given(text), _list_marked(blank_out(text, headings))):
         yield begin, end
         if (bracket := _BRACKET.match(text, end)) is not None:
             yield bracket.span()
@@ -125,14 +131,27 @@ def _are_verses(lines: Sequence[str]) -> bool:
     return len(lines) >= MIN_VERSES and are_short and capitals >= MIN_CAPITALS * len(lines)
 
 
-def _list_marked(text: str) -> Iterator[Span]:
-    """Yield block quotations, and quotations whose marks open and close in one paragraph, or on two pages."""
+def _list_blocks(text: str) -> Iterator[Span]:
+    """Yield block quotations and indented paragraphs."""
     yield from (match.span() for match in _BLOCK_QUOTATION.finditer(text))
     indented = [match.span() for match in _INDENTED.finditer(text)]
     if sum(end - begin for begin, end in indented) <= MAX_INDENTED_SHARE * len(text):
         yield from indented
-    yield from _list_given(text)
-    ends = [match.end() for match in PARAGRAPH_END.finditer(text)]
+
+
+def blank_out(text: str, spans: Iterable[Span]) -> str:
+    """Return a text with blanks for spans that are in order."""
+    parts, last = [], 0
+    for begin, end in spans:
+        parts += [text[last:begin], " " * (end - begin)]
+        last = end
+    return "".join([*parts, text[last:]])
+
+
+def _list_marked(text: str) -> Iterator[Span]:
+    """Yield quotations whose marks open and close in one paragraph, or on two pages."""
+    edges = pairwise([0, *(match.end() for match in PARAGRAPH_END.finditer(text))])
+    ends = [end for begin, end in edges if text[begin:end].strip()]
     begin = 0
     for number, end in enumerate(ends):
         for match in _QUOTATION.finditer(text, begin, end):

@@ -7,16 +7,19 @@ hyphens and hyphenation at line ends. All offsets are those of the original text
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain, compress, zip_longest
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
-from pan_scdg.align.headings import find_headings
+from pan_scdg.align.code import find_code
+from pan_scdg.align.headings import find_headings, find_numbered
 from pan_scdg.align.parts import Kind, Part, find_parts, is_program, mark_counted
+from pan_scdg.align.quotations import blank_out
 from pan_scdg.normal_form import normalize
+from pan_scdg.records import Span
 from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
 from pan_scdg.sentences import find_sentence_spans
 
@@ -42,6 +45,8 @@ _UNSEEN_IN_WORD = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]){_UNSEEN}(?=\p{{L}})|\p{
 _MARKS = regex.compile(r"\p{DI}+|(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{M}+")
 """What is left of letters that have no form with their marks, such as underlined ones and Russian ones with stress."""
 _NOT_LETTERS = regex.compile(r"[^\p{Alphabetic}\p{N}\p{M}]+")
+_LINES = regex.compile(r"(?:\s*\n)?")
+"""The rest of a line and the blank lines after it."""
 _BREAKS = regex.compile(r"[\v\f\x1c-\x1f\x85]")
 """White space that embedding models leave out, so that words would join."""
 _LETTER_RUN = regex.compile(r"[\p{Alphabetic}\p{M}]+")
@@ -90,10 +95,13 @@ class Words(NamedTuple):
 
 
 class PreparedText(NamedTuple):
-    """The words and units of a text, in order; of a pair without headings and the like, see `headings`."""
+    """The words and units of a text, in order; of a pair without headings and the like, see `headings`.
+
+    All places are those of `text`, so that a heading between two sentences moves none of them apart.
+    """
 
     text: str
-    """The text, with line breaks in the place of headings."""
+    """The text without what is left out."""
     forms: tuple[str, ...]
     """Normalised words."""
     words: Integers
@@ -112,6 +120,15 @@ class PreparedText(NamedTuple):
     """True for the units that are not mostly in an excluded part, ``[u]``; see `parts`."""
     is_program: bool
     """The text is mostly program code, which is then a part; of other texts listings are left out as headings are."""
+    omitted: Integers
+    """Start and exclusive end of what is left out in characters of the whole text, ``[n, 2]``."""
+
+    def restore(self, span: Span) -> Span:
+        """Return a span in characters of the whole text."""
+        sizes = np.diff(self.omitted, axis=1).ravel()
+        places = self.omitted[:, 0] - np.cumsum(sizes) + sizes
+        begin, last = (place + int(sizes[places <= place].sum()) for place in (span.begin, span.end - 1))
+        return Span(begin, last + 1)
 
 
 def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: bool = False) -> PreparedText:
@@ -122,18 +139,16 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: b
     words has no units.
     """
     forms, words = read_words(text)
-    parts = find_parts(text, words[:, 0])
+    headings, parts = read_layout(text, words, keep_headings=keep_headings)
     (listings,) = (part.spans for part in parts if part.kind == "code")
-    headings = [] if keep_headings else find_headings(text, words[:, 0], listings)
-    is_code = is_program(listings, words[_find_outside(_merge(headings), words), 0])
-    omitted = _merge([*headings, *(() if keep_headings or is_code else map(tuple, listings.tolist()))])
+    is_code = is_program(listings, words[_find_outside(headings, words), 0])
+    omitted = headings if keep_headings or is_code else _merge([*headings.tolist(), *listings.tolist()])
+    omitted = _with_blank_lines(text, omitted)
     outside = _find_outside(omitted, words)
-    forms, words = tuple(compress(forms, outside)), words[outside]
-    # an empty line ends the sentence before it
-    blanks = ("\n" * (end - begin) for begin, end in omitted.tolist())
+    forms, words = tuple(compress(forms, outside)), _move(words[outside], omitted)
+    parts = tuple(Part(kind, _move(spans, omitted), _move(excluded, omitted)) for kind, spans, excluded in parts)
     edges = [0, *omitted.ravel().tolist(), len(text)]
-    others = (text[begin:end] for begin, end in zip(edges[::2], edges[1::2]))
-    text = "".join(chain.from_iterable(zip_longest(others, blanks, fillvalue="")))
+    text = "".join(text[begin:end] for begin, end in zip(edges[::2], edges[1::2]))
     units: list[list[int]] = []
     spans: list[list[int]] = []
     is_short = False
@@ -160,12 +175,32 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: b
     places = np.array([numbers.setdefault(stem_word(form), len(numbers)) for form in forms], np.int64)
     bounds, ends = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (units, spans))
     counted = mark_counted(parts, ends)
-    return PreparedText(text, forms, words, bounds, ends, tuple(numbers), places, parts, counted, is_code)
+    return PreparedText(text, forms, words, bounds, ends, tuple(numbers), places, parts, counted, is_code, omitted)
 
 
 def _find_outside(spans: Integers, words: Integers) -> npt.NDArray[np.bool_]:
     """Return True for the words, ``[w, 2]``, that do not begin in one of the spans, which are in order, ``[w]``."""
     return np.asarray(np.searchsorted(spans.ravel(), words[:, 0], "right") % 2 == 0, np.bool_)
+
+
+def _with_blank_lines(text: str, spans: Integers) -> Integers:
+    """Return spans of whole lines with the blank lines after them, where others remain before them, ``[n, 2]``."""
+    wider: list[tuple[int, int]] = []
+    last = 0
+    for begin, end in spans.tolist():
+        before, end = text[last:begin], max(last, end)
+        if not (words := before.rstrip()) or before.count("\n", len(words)) > 1:
+            end = _LINES.match(text, end).end()
+        wider.append((max(last, begin), end))
+        last = end
+    return np.array(wider, np.int64).reshape(-1, 2)
+
+
+def _move(places: Integers, omitted: Integers) -> Integers:
+    """Return places of a text in characters of the text without the omitted spans, which are in order."""
+    lengths = np.concatenate([[0], np.cumsum(omitted[:, 1] - omitted[:, 0])])
+    number = np.searchsorted(omitted[:, 0], places, "right")
+    return np.asarray(places - lengths[number] + np.maximum(0, np.concatenate([[0], omitted[:, 1]])[number] - places))
 
 
 def _merge(spans: Sequence[tuple[int, int]]) -> Integers:
@@ -187,8 +222,19 @@ def read_words(text: str) -> Words:
 
 def find_excluded(text: str) -> list[tuple[int, int, Kind]]:
     """Return begin, end and kind of the parts that do not count, such as quotations, in order."""
-    words = np.array([match.start() for match in _WORD.finditer(text)], np.int64)
-    return sorted((*span, part.kind) for part in find_parts(text, words) for span in part.excluded.tolist())
+    _, parts = read_layout(text, read_words(text).words)
+    return sorted((*span, part.kind) for part in parts for span in part.excluded.tolist())
+
+
+def read_layout(text: str, words: Integers, *, keep_headings: bool = False) -> tuple[Integers, tuple[Part, ...]]:
+    """Return the headings of a text, ``[n, 2]``, none if they are kept, and the parts of the rest."""
+    numbered = [] if keep_headings else find_numbered(text, words[:, 0])
+    plain = blank_out(text, numbered)
+    others = words[_find_outside(_merge(numbered), words), 0]
+    listings = np.array(find_code(plain, others), np.int64).reshape(-1, 2)
+    headings = [] if keep_headings else find_headings(plain, others, listings)
+    spans = _merge([*numbered, *headings])
+    return spans, find_parts(text, plain, words[_find_outside(spans, words), 0], headings, listings)
 
 
 def count_words(text: str) -> int:

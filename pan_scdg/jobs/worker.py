@@ -123,7 +123,8 @@ class PairWorker:
         if self.profile.passages is None:
             own = self.method.find_passages(pair)
             if own != cover_both(pair):
-                alignment = Alignment(prepare_text(pair.target), prepare_text(pair.source))
+                first, second = (prepare_text(text, keep_headings=True) for text in (pair.target, pair.source))
+                alignment = Alignment(first, second)
                 return [alignment.measure(passage)._replace(counts=True) for passage in own]
         return self.locator.locate(pair.target, pair.source, positive=task.with_counted, values=task.values)
 

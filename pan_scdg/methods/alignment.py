@@ -176,10 +176,10 @@ class AlignmentMethod:
         alignment = self._locator.align(target, source)
         evidence = self._locator.find_evidence(target, source, alignment)
         if not positive:
-            return [passage for passage in evidence if not passage.counts]
+            return alignment.restore(passage for passage in evidence if not passage.counts)
         if self._is_unread(target, source):
-            copies = [_include_marks(one, target, source) for one in alignment.add_copies(evidence)]
-            return extend_copies(copies, target, source)
+            copies = alignment.restore(alignment.add_copies(evidence))
+            return extend_copies((_include_marks(one, target, source) for one in copies), target, source)
         counted = [passage for passage in evidence if passage.counts]
         related = self._find_related(target, source)
         counted = [*counted, *self._find_sentences(target, source, alignment, counted, related)]
@@ -188,7 +188,7 @@ class AlignmentMethod:
         uncounted = (passage for passage in evidence if not passage.counts)
         others = [p for p in uncounted if not any(p.target.overlaps(one.target) for one in counted)]
         joined = alignment.join_neighbours(alignment.add_copies([*counted, *others]), related)
-        return extend_copies(joined, target, source)
+        return extend_copies(alignment.restore(joined), target, source)
 
     def _find_related(self, target: str, source: str) -> npt.NDArray[np.bool_]:
         """Return True for the sentences of the target that may be written from one of the source, ``[u]``."""

@@ -7,6 +7,7 @@ import pytest
 
 from pan_scdg.align.headings import find_headings
 from pan_scdg.align.units import prepare_text, read_words
+from pan_scdg.records import Span
 
 ESSAYS = Path(__file__).parents[2] / "examples" / "essays" / "sources"
 PROSE = """The owner sold both grinding stones to a museum and turned the upper floor into rooms for workers. When the
@@ -85,3 +86,45 @@ def test_headings_change_no_sentence(headings: str) -> None:
     assert first.forms == second.forms
     units = [[" ".join(one.text[a:b].split()) for a, b in one.spans.tolist()] for one in (first, second)]
     assert units[0] == units[1]
+
+
+def test_numbered_headings_are_headings_however_little_text_they_have() -> None:
+    headings = [f"{number} Part of the Mill and its Owners" for number in range(1, 6)]
+    sentence = "the owner sold both grinding stones."
+    above = ("\n".join(headings), "\n\n".join(headings))
+    for text in (*(f"{one}\n\n{sentence}" for one in above), "\n\n".join(f"{one}\n{sentence}" for one in headings)):
+        prepared = prepare_text(text)
+        assert set(prepared.forms) == set(read_words(sentence).forms)
+        assert {prepared.text[begin:end] for begin, end in prepared.spans.tolist()} == {sentence}
+    assert len(prepare_text("\n".join(headings)).forms) == len(read_words("\n".join(headings)).forms)
+    own = "1. One Wheel\n2. Two Stones\n3. Three Floors"
+    assert (
+        prepare_text(f"{headings[0]}\n\n{PROSE}\n\n{own}\n\n{headings[1]}\n\n{PROSE}").forms
+        == 2 * read_words(PROSE).forms
+    )
+
+
+@pytest.mark.parametrize("between", ["\n\n{}\n\n", "\n{}\n", "\n\n{0}\n{0}\n\n"])
+def test_places_are_those_without_headings(between: str) -> None:
+    first, second = (
+        PROSE.split(". ")[0] + ".",
+        "“When the flood broke,” said the owner of the mill, “nobody repaired it.”",
+    )
+    headed, plain = f"{first}{between.format('2 Present situation')}{second}", f"{first}\n\n{second}"
+    prepared, other = prepare_text(headed), prepare_text(plain)
+    assert (prepared.text, prepared.spans.tolist()) == (plain, other.spans.tolist())
+    for span, text in zip(prepared.spans.tolist(), (first, second)):
+        assert headed[slice(*prepared.restore(Span(*span)))] == text
+    assert prepared.restore(Span(0, len(plain))) == (0, len(headed))
+    (quotations,) = (part.spans for part in prepared.parts if part.kind == "quotation")
+    assert [plain[begin:end] for begin, end in quotations.tolist()] == [
+        "“When the flood broke,”",
+        "“nobody repaired it.”",
+    ]
+
+
+def test_a_quotation_goes_on_behind_a_heading() -> None:
+    text = f"{PROSE}\n\nShe wrote: “The pond became a meadow.\n\nPresent situation\n\nNobody repaired it.” {PROSE}"
+    prepared = prepare_text(text)
+    quoted = [prepared.text[begin:end] for begin, end in prepared.spans[~prepared.counted].tolist()]
+    assert quoted == ["She wrote: “The pond became a meadow.", "Nobody repaired it.”"]

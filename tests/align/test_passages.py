@@ -26,8 +26,9 @@ from pan_scdg.records import Passage, Span
 def find_evidence(
     target: str, source: str, encode: Callable[[str], EncodedText] | None = None
 ) -> list[MeasuredPassage]:
-    paragraphs = [] if encode is None else match_paragraphs(target, source, encode)
-    return Alignment(prepare_text(target), prepare_text(source)).find_evidence(paragraphs)
+    alignment = Alignment(prepare_text(target), prepare_text(source))
+    paragraphs = [] if encode is None else match_paragraphs(alignment, lambda: (encode(target), encode(source)))
+    return alignment.restore(alignment.find_evidence(paragraphs))
 
 
 def align_texts(target: str, source: str, encode: Callable[[str], EncodedText] | None = None) -> list[Passage]:
