@@ -27,7 +27,7 @@ MAX_LINES = 3
 """Lines of a heading that is wrapped."""
 MIN_PARAGRAPH_LINE = 60
 """Characters of the line before or after a heading without a blank line between them."""
-MAX_OPEN_SHARE = 0.75
+MAX_OPEN_SHARE = 0.8
 """Largest share of a text's words in such lines and in short paragraphs without an end mark; above it, as in a chat or
 a poem, they are its text."""
 
@@ -88,9 +88,9 @@ class _Line(NamedTuple):
 
 
 def find_numbered(text: str, words: Integers) -> list[Span]:
-    """Return the headings whose numbers follow one another, in order; none if the text has no other lines.
+    """Return the headings whose numbers follow one another, in order; none if they are more than `MAX_OPEN_SHARE`.
 
-    They are headings whatever stands below them, and however much of the text they are.
+    They are headings whatever stands below them.
 
     Args:
         text: the text.
@@ -98,8 +98,8 @@ def find_numbered(text: str, words: Integers) -> list[Span]:
     """
     lines = _list_lines(text, words)
     numbered = [lines[place] for place in sorted(_find_numbered(lines))]
-    is_all = len(numbered) == sum(line.words > 0 for line in lines)
-    return [] if is_all else [(line.begin, line.end) for line in numbered]
+    is_list = sum(line.words for line in numbered) > MAX_OPEN_SHARE * len(words)
+    return [] if is_list else [(line.begin, line.end) for line in numbered]
 
 
 def find_headings(text: str, words: Integers, listings: Integers) -> list[Span]:
@@ -111,23 +111,19 @@ def find_headings(text: str, words: Integers, listings: Integers) -> list[Span]:
         listings: start and exclusive end of its program code, ``[n, 2]``, where a heading stands alone.
     """
     headings: list[_Line] = []
-    marked_words = open_words = 0
+    open_words = 0
     for paragraph in _list_paragraphs(text, words):
         own = list(_select_headings(paragraph))
-        is_marked = paragraph[0].is_marked
         if np.searchsorted(listings.ravel(), paragraph[0].begin, "right") % 2:
-            headings += own if len(paragraph) == 1 and not is_marked else []
+            headings += own if len(paragraph) == 1 and not paragraph[0].is_marked else []
             continue
         headings += own
         size = sum(line.words for line in paragraph)
         is_open = size <= MAX_MARKED_WORDS and not paragraph[-1].ends_sentence
-        if is_marked:
-            marked_words += size
-        else:
-            open_words += size if is_open else sum(line.words for line in own)
-    if open_words > MAX_OPEN_SHARE * (len(words) - marked_words):
-        headings = [line for line in headings if line.is_marked]
-    return [] if marked_words == len(words) else [(line.begin, line.end) for line in headings]
+        open_words += size if is_open else sum(line.words for line in own)
+    if open_words > MAX_OPEN_SHARE * len(words):
+        return []
+    return [(line.begin, line.end) for line in headings]
 
 
 def _list_lines(text: str, words: Integers) -> list[_Line]:

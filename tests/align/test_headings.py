@@ -89,8 +89,8 @@ def test_headings_change_no_sentence(headings: str) -> None:
 
 
 def test_numbered_headings_are_headings_however_little_text_they_have() -> None:
-    headings = [f"{number} Part of the Mill and its Owners" for number in range(1, 6)]
-    sentence = "the owner sold both grinding stones."
+    headings = [f"{number} Owners of the Mill" for number in range(1, 6)]
+    sentence = "the owner of the mill sold both stones."
     above = ("\n".join(headings), "\n\n".join(headings))
     for text in (*(f"{one}\n\n{sentence}" for one in above), "\n\n".join(f"{one}\n{sentence}" for one in headings)):
         prepared = prepare_text(text)
