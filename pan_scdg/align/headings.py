@@ -5,6 +5,7 @@ is short, has no end mark, and stands alone: wrapped text, verses and unpunctuat
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -37,7 +38,7 @@ _CLOSERS = " \t\r*_`\"'”’»“‘«›‹)]}）」』#|\\"
 _OPENERS = re.compile(r"[\s*_>|\"'“”„«»‘’(\[{-]*")
 MIN_NUMBERED = 3
 """Headings whose numbers follow one another, which makes them headings whatever stands below them."""
-_NUMBER = re.compile(r"[\s>*_#]*(\d{1,2})([.)]?)\s+[^\W\d_a-z]")
+_NUMBER = re.compile(r"[\s>*_#]*(\d{1,2})([.)]?)\s+([^\W\d_])")
 _ITEM = re.compile(r"[\s>]*[-*+•–▪◦·] ")
 _CAPTION = r"(?i)\W*{}\b\.? ?\d"
 _INNER_END = re.compile(r"[^\W\d_A-Z]{4}[.!?…][\"')\]”’»]*\s+[^\W\d_a-z]|[。！？]")
@@ -90,7 +91,7 @@ class _Line(NamedTuple):
 def find_numbered(text: str, words: Integers) -> list[Span]:
     """Return the headings whose numbers follow one another, in order; none if they are more than `MAX_OPEN_SHARE`.
 
-    They are headings whatever stands below them.
+    They are headings whatever stands below them, if all are as short as an item of a list.
 
     Args:
         text: the text.
@@ -143,18 +144,28 @@ def _list_paragraphs(text: str, words: Integers) -> Iterator[list[_Line]]:
 
 
 def _find_numbered(lines: Sequence[_Line]) -> Iterator[int]:
-    """Yield the places of lines that begin with 1, 2, 3 and so on, where a paragraph or sentence may."""
-    runs: dict[tuple[str, int], list[int]] = {}
+    """Yield the places of lines that begin with 1, 2, 3 and so on, where a paragraph or sentence may.
+
+    A list with a longer line is text.
+    """
+    open_runs: defaultdict[tuple[str, int], list[list[int]]] = defaultdict(list)
+    runs: list[list[int]] = []
     begins = True
     for place, line in enumerate(lines):
         match = _NUMBER.match(line.text) if begins and line.is_label else None
-        if match is not None:
+        if match is not None and not match[3].islower():
             mark, number = match[2], int(match[1])
-            run = [] if number == 1 else runs.pop((mark, number), [])
-            if run or number == 1:
-                runs[mark, number + 1] = run = [*run, place]
-                yield from run if len(run) == MIN_NUMBERED else run[-1:] if len(run) > MIN_NUMBERED else ()
+            waiting = open_runs[mark, number]
+            if number == 1:
+                runs.append([])
+            if run := runs[-1:] if number == 1 else waiting[-1:]:
+                del waiting[-1:]
+                run[0].append(place)
+                open_runs[mark, number + 1].append(run[0])
         begins = match is not None or not line.words or line.ends_sentence
+    for one in runs:
+        if len(one) >= MIN_NUMBERED and max(lines[place].words for place in one) <= MAX_ITEM_WORDS:
+            yield from one
 
 
 def _select_headings(paragraph: Sequence[_Line]) -> Iterator[_Line]:

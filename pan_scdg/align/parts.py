@@ -41,16 +41,14 @@ class Part(NamedTuple):
     """Those that do not count, ``[m, 2]``."""
 
 
-def find_parts(
-    text: str, plain: str, words: Integers, headings: Sequence[Span], listings: Integers
-) -> tuple[Part, ...]:
+def find_parts(text: str, plain: str, words: Integers, headings: Integers, listings: Integers) -> tuple[Part, ...]:
     """Return the quotations, references, formal parts, tables and listings of a text; time is linear in its length.
 
     Args:
         text: the text.
-        plain: the text with blanks for numbered headings, which are in no title page or quotation.
+        plain: the text with blanks for numbered headings, which are in no title page.
         words: first character of each of its words that is in no heading, ``[w]``.
-        headings: start and exclusive end of its other headings, in order; a quotation goes on behind them.
+        headings: start and exclusive end of its headings, in order, ``[n, 2]``.
         listings: start and exclusive end of its program code, ``[n, 2]``.
     """
     declarations = find_declarations(text)
@@ -60,12 +58,12 @@ def find_parts(
     formal = [*find_contents(text), *find_comments(text), *(declarations[number] for number in shortest)]
     references = find_reference_lists(text)
     code = [(begin, end) for begin, end in listings.tolist()]
-    page = find_title_page(plain, {begin for begin, _ in headings})
+    page = find_title_page(plain, set(headings[:, 0].tolist()))
     page = min([page, *(begin for begin, _ in [*formal, *references, *code])])
     if page and np.searchsorted(words, page) <= MAX_QUOTATION_WORDS:
         formal.append((0, page))
     found: dict[Kind, Iterable[Span]] = {
-        "quotation": list_quotations(plain, headings),
+        "quotation": list_quotations(text, [(begin, end) for begin, end in headings.tolist()]),
         "references": references,
         "formal": formal,
         "code": code,

@@ -46,6 +46,7 @@ _QUOTATION = re.compile(
         ]
     )
 )
+_QUOTE_MARK = re.compile(r"[\"“”„«»‹›‟「」『』｢｣＂]")
 _OPENER = re.compile(rf"[{''.join(_MARKS)}]|{_BEFORE}[{''.join(_EITHER_SIDE)}](?=\S)")
 _BRACKET = re.compile(
     "|".join(
@@ -95,9 +96,10 @@ def list_quotations(text: str, headings: Iterable[Span] = ()) -> Iterator[Span]:
 
     Args:
         text: the text.
-        headings: start and exclusive end of its headings, in order.
+        headings: start and exclusive end of its headings, in order; a quotation goes on behind one without marks.
     """
-    for begin, end in chain(_list_blocks(text), _list_given(text), _list_marked(blank_out(text, headings))):
+    others = (span for span in headings if not _QUOTE_MARK.search(text, *span))
+    for begin, end in chain(_list_blocks(text), _list_given(text), _list_marked(blank_out(text, others))):
         yield begin, end
         if (bracket := _BRACKET.match(text, end)) is not None:
             yield bracket.span()

@@ -1,13 +1,13 @@
 """Split a text into words and into units, the sentences that are aligned.
 
 Words are normalised for matching only: case, compatibility forms, letters of other alphabets that look Latin, soft
-hyphens and hyphenation at line ends. All offsets are those of the original text.
+hyphens and hyphenation at line ends. Offsets are those of the text, or of what
+is left of it without headings: see `PreparedText`.
 """
 
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -128,7 +128,7 @@ class PreparedText(NamedTuple):
         sizes = np.diff(self.omitted, axis=1).ravel()
         places = self.omitted[:, 0] - np.cumsum(sizes) + sizes
         begin, last = (place + int(sizes[places <= place].sum()) for place in (span.begin, span.end - 1))
-        return Span(begin, last + 1)
+        return Span(begin, max(begin, last + 1))
 
 
 def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: bool = False) -> PreparedText:
@@ -144,11 +144,10 @@ def prepare_text(text: str, min_words: int = MIN_UNIT_WORDS, *, keep_headings: b
     is_code = is_program(listings, words[_find_outside(headings, words), 0])
     omitted = headings if keep_headings or is_code else _merge([*headings.tolist(), *listings.tolist()])
     omitted = _with_blank_lines(text, omitted)
-    outside = _find_outside(omitted, words)
-    forms, words = tuple(compress(forms, outside)), _move(words[outside], omitted)
     parts = tuple(Part(kind, _move(spans, omitted), _move(excluded, omitted)) for kind, spans, excluded in parts)
     edges = [0, *omitted.ravel().tolist(), len(text)]
     text = "".join(text[begin:end] for begin, end in zip(edges[::2], edges[1::2]))
+    forms, words = read_words(text) if len(omitted) else (forms, words)
     units: list[list[int]] = []
     spans: list[list[int]] = []
     is_short = False
@@ -234,7 +233,7 @@ def read_layout(text: str, words: Integers, *, keep_headings: bool = False) -> t
     listings = np.array(find_code(plain, others), np.int64).reshape(-1, 2)
     headings = [] if keep_headings else find_headings(plain, others, listings)
     spans = _merge([*numbered, *headings])
-    return spans, find_parts(text, plain, words[_find_outside(spans, words), 0], headings, listings)
+    return spans, find_parts(text, plain, words[_find_outside(spans, words), 0], spans, listings)
 
 
 def count_words(text: str) -> int:

@@ -104,6 +104,16 @@ def test_numbered_headings_are_headings_however_little_text_they_have() -> None:
     )
 
 
+@pytest.mark.parametrize("mark", [". ", " "])
+def test_a_numbered_list_is_text(mark: str) -> None:
+    items = "\n".join(
+        f"{number}{mark}The {thing} closed the mill by the river in 1931"
+        for number, thing in enumerate(("railway", "flood", "owner"), 1)
+    )
+    text = f"{PROSE}\n\nIt closed for these reasons.\n{items}\nSo it was sold.\n\n{PROSE}"
+    assert prepare_text(text).forms == read_words(text).forms
+
+
 @pytest.mark.parametrize("between", ["\n\n{}\n\n", "\n{}\n", "\n\n{0}\n{0}\n\n"])
 def test_places_are_those_without_headings(between: str) -> None:
     first, second = (
@@ -123,8 +133,16 @@ def test_places_are_those_without_headings(between: str) -> None:
     ]
 
 
-def test_a_quotation_goes_on_behind_a_heading() -> None:
-    text = f"{PROSE}\n\nShe wrote: “The pond became a meadow.\n\nPresent situation\n\nNobody repaired it.” {PROSE}"
-    prepared = prepare_text(text)
-    quoted = [prepared.text[begin:end] for begin, end in prepared.spans[~prepared.counted].tolist()]
-    assert quoted == ["She wrote: “The pond became a meadow.", "Nobody repaired it.”"]
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        (
+            "She wrote: “The pond became a meadow.\n\nPresent situation\n\nNobody repaired it.”",
+            ["She wrote: “The pond became a meadow.", "Nobody repaired it.”"],
+        ),
+        ("“Present situation\n\nNobody repaired it.”", ["Nobody repaired it.”"]),
+    ],
+)
+def test_a_quotation_goes_on_behind_a_heading(text: str, quoted: list[str]) -> None:
+    prepared = prepare_text(f"{PROSE}\n\n{text}\n\n{PROSE}")
+    assert [prepared.text[begin:end] for begin, end in prepared.spans[~prepared.counted].tolist()] == quoted
