@@ -76,7 +76,7 @@ def find_comments(text: str) -> list[Span]:
     return [(begin, len(text))] if is_whole else []
 
 
-def find_title_page(text: str, headings: Container[int] = ()) -> int:
+def find_title_page(text: str, headings: Container[int]) -> int:
     """Return the end of the title page: the paragraphs before the first one with a long line or a sentence.
 
     0: there is none, for a title alone is no page, and a list is no title. Nor is the heading of a short paragraph a

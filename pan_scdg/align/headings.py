@@ -155,13 +155,12 @@ def _find_numbered(lines: Sequence[_Line]) -> Iterator[int]:
         match = _NUMBER.match(line.text) if begins and line.is_label else None
         if match is not None and not match[3].islower():
             mark, number = match[2], int(match[1])
-            waiting = open_runs[mark, number]
             if number == 1:
                 runs.append([])
-            if run := runs[-1:] if number == 1 else waiting[-1:]:
-                del waiting[-1:]
-                run[0].append(place)
-                open_runs[mark, number + 1].append(run[0])
+            if waiting := runs[-1:] if number == 1 else open_runs[mark, number]:
+                run = waiting.pop()
+                run.append(place)
+                open_runs[mark, number + 1].append(run)
         begins = match is not None or not line.words or line.ends_sentence
     for one in runs:
         if len(one) >= MIN_NUMBERED and max(lines[place].words for place in one) <= MAX_ITEM_WORDS:

@@ -91,7 +91,7 @@ MAX_INDENTED_SHARE = 1 / 3
 """Largest share of a text in indented paragraphs that are quotations."""
 
 
-def list_quotations(text: str, headings: Iterable[Span] = ()) -> Iterator[Span]:
+def list_quotations(text: str, headings: Iterable[Span]) -> Iterator[Span]:
     """Yield quotations and the brackets that follow them, which do not make a quotation longer.
 
     Args:

@@ -1,8 +1,8 @@
 """Split a text into words and into units, the sentences that are aligned.
 
 Words are normalised for matching only: case, compatibility forms, letters of other alphabets that look Latin, soft
-hyphens and hyphenation at line ends. Offsets are those of the text, or of what
-is left of it without headings: see `PreparedText`.
+hyphens and hyphenation at line ends. Offsets are those of the text, or of what is left of it without headings: see
+`PreparedText`.
 """
 
 import unicodedata
@@ -188,7 +188,7 @@ def _with_blank_lines(text: str, spans: Integers) -> Integers:
     last = 0
     for begin, end in spans.tolist():
         before, end = text[last:begin], max(last, end)
-        if not (words := before.rstrip()) or before.count("\n", len(words)) > 1:
+        if not (rest := before.rstrip()) or before.count("\n", len(rest)) > 1:
             end = _LINES.match(text, end).end()
         wider.append((max(last, begin), end))
         last = end
