@@ -22,10 +22,9 @@ LEVELS = (
     {"align", "retrieval"},
     {"lm"},
     {"models"},
-    {"scdg", "evaluation", "pan"},
+    {"scdg", "evaluation", "pan", "text"},
     {"settings"},
     {
-        "sentences",
         "records",
         "normal_form",
         "progress",

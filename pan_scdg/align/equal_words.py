@@ -5,9 +5,10 @@ from functools import cache
 
 import numpy as np
 
-from pan_scdg.align import languages
 from pan_scdg.align.seeds import find_runs
-from pan_scdg.align.units import Integers, Words, normalise_word, read_words, stem_word
+from pan_scdg.text import languages
+from pan_scdg.text.stemming import stem_word
+from pan_scdg.text.units import Integers, Words, normalise_word, read_words
 
 MIN_RUN_WORDS = 4
 """Equal words in a row that are marked as one stretch if one of them is no function word."""
@@ -37,7 +38,7 @@ def _list_stems(text: Words) -> set[str]:
 
 @cache
 def _fold_function_words() -> frozenset[str]:
-    return frozenset(map(normalise_word, languages.read_words("function_words")))
+    return frozenset(map(normalise_word, languages.list_words("function_words")))
 
 
 def _mark(text: Words, common: set[str], runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.parts import Kind, classify_passage
 from pan_scdg.align.seeds import Comparison, Seed, VerbatimMatch, find_runs, join_runs
-from pan_scdg.align.units import Integers, PreparedText, Words, prepare_text, read_words
 from pan_scdg.records import Passage, Span
+from pan_scdg.text.parts import Kind, classify_passage
+from pan_scdg.text.units import Integers, PreparedText, Words, prepare_text, read_words
 
 MIN_LENGTH = 120
 """Least length of a passage."""

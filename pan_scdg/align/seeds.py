@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.units import PreparedText, Words, stem_word
 from pan_scdg.records import Span
+from pan_scdg.text.stemming import stem_word
+from pan_scdg.text.units import PreparedText, Words
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

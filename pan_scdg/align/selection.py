@@ -19,8 +19,8 @@ from pan_scdg.align.matches import (
     measure_nearness,
 )
 from pan_scdg.align.seeds import SEED_COSINE, list_grams
-from pan_scdg.align.units import Integers, PreparedText
 from pan_scdg.align.vectors import EncodedText
+from pan_scdg.text.units import Integers, PreparedText
 
 ROUNDING_MARGIN = 1e-4
 """Bounds the error of the numbers here, which come from other sums than those of an alignment."""

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.seeds import RUN_WORDS, list_grams
-from pan_scdg.align.units import Integers, read_words
-from pan_scdg.sentences import find_sentence_spans
+from pan_scdg.text.sentences import find_sentence_spans
+from pan_scdg.text.units import Integers, read_words
 
 MIN_DOCUMENTS, MIN_CLASS = 5, 3
 """Documents that share a question: this number, or in a smaller class half of it, but at least `MIN_CLASS`."""

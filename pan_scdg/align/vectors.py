@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.units import PreparedText, prepare_text, show_as_read
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.text.units import PreparedText, prepare_text, show_as_read
 
 if TYPE_CHECKING:
     from pan_scdg.models.encoder import Encoder

@@ -11,10 +11,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from pan_scdg.align.references import LINE
 from pan_scdg.align.seeds import find_runs
 from pan_scdg.align.shared import SharedStretch, count_required, count_stops, find_shared
-from pan_scdg.align.units import Words, count_words, read_words
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.normal_form import compose
@@ -23,7 +21,9 @@ from pan_scdg.pan.documents import ReadDocument, read_any_document
 from pan_scdg.pan.folders import read_documents
 from pan_scdg.progress import format_count
 from pan_scdg.records import TextFile
-from pan_scdg.report.records import MIN_WORDS, Excluded, ReportText, blank_out
+from pan_scdg.report.records import MIN_WORDS, Excluded, ReportText, hide_excluded
+from pan_scdg.text.references import LINE
+from pan_scdg.text.units import Words, count_words, read_words
 
 WORD = re.compile(r"[^\W\d_]+")
 _FREQUENT_WORDS = """
@@ -220,7 +220,7 @@ def _find_running_lines(text: str) -> Iterator[Excluded]:
 def _exclude(text: CheckedText, parts: Iterable[Excluded]) -> CheckedText:
     """Return a text with blanks for some parts where it is compared."""
     excluded = tuple(sorted([*text.shown.excluded, *parts]))
-    file = text.compared._replace(text=blank_out(text.text, excluded))
+    file = text.compared._replace(text=hide_excluded(text.text, excluded))
     return text._replace(shown=text.shown._replace(excluded=excluded), compared=file)
 
 

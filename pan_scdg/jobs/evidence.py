@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.align.passages import MeasuredPassage, find_counterparts
-from pan_scdg.align.units import prepare_text
 from pan_scdg.jobs.rerank import FinalRanking
 from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.normal_form import restore_spans
@@ -17,6 +16,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import Document, Query
 from pan_scdg.scdg.attribution import attribute_passages
 from pan_scdg.scdg.sequences import Offsets
+from pan_scdg.text.units import prepare_text
 
 EVIDENCE = "evidence.jsonl"
 UNIT_WORDS = 25

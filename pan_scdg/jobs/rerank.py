@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.result import ScoreFile
@@ -38,11 +37,12 @@ from pan_scdg.scdg.sequences import (
     build_retrieval_conditional,
     build_retrieval_unconditional,
     compute_prefix_budget,
-    cut_query,
+    cut_target,
     encode_query,
 )
 from pan_scdg.scdg.windows import SourceWindows, extract_terms
 from pan_scdg.settings import RetrievalSettings
+from pan_scdg.text.units import prepare_text
 
 GAIN_DECIMALS = 6
 """Digits of the gain of a token in files, in nats."""
@@ -102,7 +102,7 @@ def prepare_targets(
     for query in queries:
         try:
             whole = encode_query(model.tokenizer, query.text)
-            ids = cut_query(model.tokenizer, whole, settings.context)
+            ids = cut_target(model.tokenizer, whole, settings.context)
             budget = compute_prefix_budget(model.tokenizer, ids, settings.context)
         except TokenMismatchError as e:
             remedy = "use a profile with a larger context" if query.text.strip() else "give the query a text"

@@ -116,7 +116,7 @@ def count_encoding(profile: Profile, directory: Path, tokenizer: Tokenizer, max_
     limit = settings.dense.document_tokens if settings.dense and settings.dense.document_tokens else max_tokens
     rate = _measure_rate(tokenizer, texts)
     tokens = share * math.fsum(min(rate * len(text), limit) for text in cut)
-    tokens += math.fsum(rate * len(text) for query in queries for text in _cut_query(query, settings.routes))
+    tokens += math.fsum(rate * len(text) for query in queries for text in _list_query_texts(query, settings.routes))
     if settings.match is not None:  # the sentences of the candidates
         tokens += rate * characters * min(1.0, (settings.scored or DEPTH) * len(queries) / len(corpus))
     return Encoding(round(tokens), round(share * len(cut)), characters, texts)
@@ -140,7 +140,7 @@ def _cut_document(document: Document, settings: RetrievalSettings) -> list[str]:
     return [text for kind in used for text in cut_document(document, kind, settings.dense)]
 
 
-def _cut_query(text: str, routes: Sequence[Route]) -> Iterator[str]:
+def _list_query_texts(text: str, routes: Sequence[Route]) -> Iterator[str]:
     """Yield the texts of a query that the routes search with."""
     for route in routes:
         if route == "abstract":

@@ -10,7 +10,7 @@ import numpy as np
 
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.scdg.sequences import Offsets, TokenIds, Tokenizer
-from pan_scdg.sentences import find_sentence_spans
+from pan_scdg.text.sentences import find_sentence_spans
 
 
 class LocatedTokens(NamedTuple):

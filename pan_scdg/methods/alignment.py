@@ -28,12 +28,12 @@ from pan_scdg.align.passages import (
     MeasuredPassage,
     extend_copies,
 )
-from pan_scdg.align.units import Integers
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values, cover_both
 from pan_scdg.progress import format_count
 from pan_scdg.records import Passage, Span, TextPair
 from pan_scdg.settings import Calibration, Passages, ProfileTables
+from pan_scdg.text.units import Integers
 
 MAX_CALIBRATED_CANDIDATES = 14_000
 """Pairs of sentences, which 99 % of the calibration pairs of the shipped threshold do not exceed: two texts of about

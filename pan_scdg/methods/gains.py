@@ -29,8 +29,8 @@ from pan_scdg.scdg.sequences import (
     encode_text,
     find_anchor_id,
 )
-from pan_scdg.sentences import find_sentence_spans
 from pan_scdg.settings import AggregationName, Calibration, LogisticWeights, ProfileTables, SegmentSettings
+from pan_scdg.text.sentences import find_sentence_spans
 
 SEGMENTED = "longer than the profile's limit: scored in segments"
 EMPTY_SOURCE = "the source document is empty"

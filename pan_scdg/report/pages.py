@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from pan_scdg.align.passages import MeasuredPassage
-from pan_scdg.align.units import count_words
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
@@ -27,6 +26,7 @@ from pan_scdg.report.records import (
 )
 from pan_scdg.report.view import MAX_DETAILS
 from pan_scdg.report.wording import UNDECIDED, describe_job
+from pan_scdg.text.units import count_words
 
 PAGE = "report.html"
 DECISIONS, PASSAGES, GAINS = "decisions.jsonl", "passages.jsonl", "gains.jsonl.gz"

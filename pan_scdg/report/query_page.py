@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.align.passages import MeasuredPassage
-from pan_scdg.align.units import count_words
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Corpus, read_queries
 from pan_scdg.records import Query, TokenGains
@@ -27,6 +26,7 @@ from pan_scdg.report.view import (
     measure_passage,
 )
 from pan_scdg.report.wording import describe_explanation, describe_job
+from pan_scdg.text.units import count_words
 
 MAX_QUERIES = 1_000
 MAX_SOURCES = 10

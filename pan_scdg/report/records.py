@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pan_scdg.align.parts import Kind
 from pan_scdg.align.passages import MeasuredPassage
-from pan_scdg.align.units import find_excluded
 from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.progress import format_count
 from pan_scdg.records import Passage, Span, TokenGains
+from pan_scdg.text.parts import Kind
+from pan_scdg.text.units import find_excluded
 
 Finding = Literal["likely", "unclear", "no sign"]
 """Likely: the score reaches the threshold. Unclear: it is near it, there is none, or a text is too short."""
@@ -56,7 +56,7 @@ class ReportText(NamedTuple):
             return self
         parts = [
             Excluded(*span, QUOTED[kind])
-            for begin, end, kind in find_excluded(blank_out(self.text, self.excluded))
+            for begin, end, kind in find_excluded(hide_excluded(self.text, self.excluded))
             for span in subtract_spans(begin, end, self.excluded)
         ]
         return self._replace(excluded=tuple(sorted([*self.excluded, *parts])))
@@ -123,7 +123,7 @@ def subtract_spans(begin: int, end: int, excluded: Iterable[Excluded]) -> Iterat
         yield begin, end
 
 
-def blank_out(text: str, excluded: Iterable[Excluded]) -> str:
+def hide_excluded(text: str, excluded: Iterable[Excluded]) -> str:
     """Return a text with blanks for what was not compared; no offset changes, and line breaks stay."""
     parts, last = [], 0
     for begin, end, reason in excluded:

@@ -12,7 +12,7 @@ from pan_scdg.records import Span
 from pan_scdg.report.ranking import RankedPair, is_next, measure_points, measure_text_share, rank_texts
 from pan_scdg.report.records import Report, ReportPair
 from pan_scdg.report.wording import LOOK_NEXT, format_share
-from pan_scdg.sentences import find_sentence_spans
+from pan_scdg.text.sentences import find_sentence_spans
 
 PAIR_COLUMNS = (
     "rank",

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pan_scdg.records import TokenGains
-from pan_scdg.report.records import Excluded, blank_out, subtract_spans
-from pan_scdg.sentences import find_sentence_spans
+from pan_scdg.report.records import Excluded, hide_excluded, subtract_spans
+from pan_scdg.text.sentences import find_sentence_spans
 
 _CHANGED = re.compile("[\0\ud800-\udfff]")
 """Characters that a browser drops or that no file can contain."""
@@ -86,7 +86,7 @@ class TextView:
         excluded: tuple[Excluded, ...] = (),
     ) -> None:
         self.number, self.name, self.warnings, self.excluded = number, clean_text(name), warnings, excluded
-        self.compared = blank_out(clean_text(text), excluded)
+        self.compared = hide_excluded(clean_text(text), excluded)
         """The text with blanks for what was not compared."""
         self.text = join_lines(clean_text(text)) if name.lower().endswith(".pdf") else clean_text(text)
         """The text as it is shown, with the same offsets."""

@@ -8,9 +8,7 @@ from itertools import chain, count
 from typing import Any, NamedTuple
 
 from pan_scdg.align.equal_words import find_equal_words
-from pan_scdg.align.parts import Kind
 from pan_scdg.align.passages import MeasuredPassage
-from pan_scdg.align.units import count_words
 from pan_scdg.report.charts import (
     Band,
     GainProfile,
@@ -25,6 +23,8 @@ from pan_scdg.report.ranking import RankedPair, RankedText, list_next, list_plac
 from pan_scdg.report.records import Excluded, Report, ReportPair, subtract_spans
 from pan_scdg.report.texts import Mark, Piece, Span, TextView, clean_text, cut_block, measure_text
 from pan_scdg.report.wording import describe_measures, describe_passage
+from pan_scdg.text.parts import Kind
+from pan_scdg.text.units import count_words
 
 MAX_PAGE_BYTES = 20_000_000
 MAX_DETAILS = 1_000

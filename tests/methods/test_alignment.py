@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pan_scdg.align.locator import PassageLocator
-from pan_scdg.align.units import prepare_text
 from pan_scdg.align.vectors import TextCache
 from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings, open_locator, warn_about_texts
@@ -15,6 +14,7 @@ from pan_scdg.models.find import find_encoder
 from pan_scdg.profile import load_profile
 from pan_scdg.records import TextPair
 from pan_scdg.settings import Passages
+from pan_scdg.text.units import prepare_text
 
 NAME = "reuse-minilm"
 SOURCE = (

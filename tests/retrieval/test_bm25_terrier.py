@@ -18,7 +18,7 @@ from pan_scdg.retrieval.bm25 import LexicalIndex
 from pan_scdg.retrieval.ranking import Ranking, fuse_by_rrf, rank_best
 from pan_scdg.retrieval.terrier_jars import start_terrier
 from pan_scdg.retrieval.terrier_terms import TermPipeline
-from pan_scdg.sentences import split_sentences
+from pan_scdg.text.sentences import split_sentences
 from tests.retrieval.bm25_corpus import make_documents, make_query, open_new
 
 SPOT_CHECK = Path(__file__).parents[3] / "shared" / "data" / "pan26-spot-check"

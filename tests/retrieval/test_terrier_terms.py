@@ -16,20 +16,13 @@ from pan_scdg.errors import UserError
 from pan_scdg.retrieval import terrier_terms
 from pan_scdg.retrieval.bm25 import pick_rarest
 from pan_scdg.retrieval.terrier_jars import TERRIER_JAR, find_jar_folder, start_terrier
-from pan_scdg.retrieval.terrier_terms import TermPipeline, read_stopwords, stem_word
+from pan_scdg.retrieval.terrier_terms import TermPipeline, read_stopwords
+from pan_scdg.text.stemming import stem_porter
 
 ENDINGS = """
 s es ies sses ed eed ing ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness
 fulness ousness aliti iviti biliti logi icate ative alize iciti ical ful ness al ance ence er ic able ible ant
 ement ment ent ion sion tion ou ism ate iti ous ive ize y e ll ss zz at bl iz
-"""
-
-STEMS = """
-caresses:caress ponies:poni ties:ti caress:caress cats:cat feed:feed agreed:agre plastered:plaster bled:bled
-motoring:motor sing:sing conflated:conflat troubled:troubl sized:size hopping:hop falling:fall hissing:hiss
-fizzed:fizz failing:fail filing:file happy:happi sky:sky relational:relat rational:ration digitizer:digit
-triplicate:triplic hopefulness:hope adoption:adopt opinion:opinion probate:probat rate:rate controll:control
-roll:roll is:is 4s:4s possibly:possibl etiology:etiolog awwed:aw
 """
 
 
@@ -67,7 +60,7 @@ def literal_tokens(text: str) -> list[str]:
 
 def check_tokens(text: str, tokens: Iterable[str]) -> None:
     """The terms of a text are the stems of these tokens without the stopwords."""
-    expected = Counter(stem_word(token) for token in tokens if token not in read_stopwords())
+    expected = Counter(stem_porter(token) for token in tokens if token not in read_stopwords())
     assert TermPipeline().count_terms(text) == expected, text
 
 
@@ -92,19 +85,10 @@ def test_tokens_of_odd_texts(text: str, expected: list[str]) -> None:
     check_tokens(text, expected)
 
 
-@pytest.mark.parametrize(
-    "pair",
-    STEMS.split(),
-)
-def test_stems(pair: str) -> None:
-    word, stem = pair.split(":")
-    assert stem_word(word) == stem
-
-
 def test_stems_are_terriers(pyterrier: Any) -> None:
     stemmer = pyterrier.java.autoclass("org.terrier.terms.PorterStemmer")()
     words = sorted({word for word in made_up_words(20_000, 1) if word})
-    assert [(w, stem_word(w)) for w in words] == [(w, stemmer.stem(w)) for w in words]
+    assert [(w, stem_porter(w)) for w in words] == [(w, stemmer.stem(w)) for w in words]
 
 
 def test_tokens_are_terriers(pyterrier: Any) -> None:

@@ -14,7 +14,7 @@ from pan_scdg.scdg.sequences import (
     build_retrieval_conditional,
     build_retrieval_unconditional,
     compute_prefix_budget,
-    cut_query,
+    cut_target,
     encode_query,
     find_anchor_id,
 )
@@ -106,9 +106,9 @@ def test_budget_is_what_anchor_separator_and_query_leave() -> None:
 
 def test_only_a_query_without_room_for_a_source_is_cut_to_half_of_the_context() -> None:
     tokenizer = Letters()  # anchor and separator take 3 of 16 tokens
-    assert cut_query(tokenizer, np.arange(12), 16).tolist() == list(range(12))
-    assert cut_query(tokenizer, np.arange(13), 16).tolist() == list(range(6))
-    assert compute_prefix_budget(tokenizer, cut_query(tokenizer, np.arange(999), 16), 16) == 7
+    assert cut_target(tokenizer, np.arange(12), 16).tolist() == list(range(12))
+    assert cut_target(tokenizer, np.arange(13), 16).tolist() == list(range(6))
+    assert compute_prefix_budget(tokenizer, cut_target(tokenizer, np.arange(999), 16), 16) == 7
 
 
 def test_anchor_falls_back_from_bos_to_eos_to_pad() -> None:

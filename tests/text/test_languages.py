@@ -1,4 +1,4 @@
-"""The words of languages: `align/languages.toml`."""
+"""The words of languages: `text/languages.toml`."""
 
 import re
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from typing import get_args
 import pytest
 import tomlkit
 
-from pan_scdg.align import languages
-from pan_scdg.align.formal_parts import find_declarations
-from pan_scdg.align.references import name_heading
+from pan_scdg.text import languages
+from pan_scdg.text.formal_parts import find_declarations
+from pan_scdg.text.references import name_heading
 
 TABLES = tomlkit.parse(languages.FILE.read_text(encoding="utf-8")).unwrap()
 
@@ -27,7 +27,7 @@ def test_a_table_has_patterns_of_known_kinds_in_the_form_that_they_are_compared_
 
 @pytest.fixture
 def with_finnish_oath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    caches = (languages.read_words, languages.compile_words, languages._read_tables)
+    caches = (languages.list_words, languages.compile_words, languages._read_tables)
     tables = TABLES | {"made up": {"declarations": ["vakuutus"]}}
     (tmp_path / "languages.toml").write_text(tomlkit.dumps(tables), encoding="utf-8")
     monkeypatch.setattr(languages, "FILE", tmp_path / "languages.toml")

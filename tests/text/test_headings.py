@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pan_scdg.align.headings import find_headings
-from pan_scdg.align.units import prepare_text, read_words
 from pan_scdg.records import Span
+from pan_scdg.text.headings import find_headings
+from pan_scdg.text.units import prepare_text, read_words
 
 ESSAYS = Path(__file__).parents[2] / "examples" / "essays" / "sources"
 PROSE = """The owner sold both grinding stones to a museum and turned the upper floor into rooms for workers. When the

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.align.parts import Kind, classify_passage
-from pan_scdg.align.references import find_reference_lists
-from pan_scdg.align.units import prepare_text, read_layout, read_words
+from pan_scdg.text.parts import Kind, classify_passage
+from pan_scdg.text.references import find_reference_lists
+from pan_scdg.text.units import prepare_text, read_layout, read_words
 
 OWN = "A sentence of the author with nine words in it. " * 40
 ENTRIES = """Arendsen, M. (1998). The silent ledgers: shipping and loss on the northern coast. Kiel: Harbour Press.

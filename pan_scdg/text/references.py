@@ -2,9 +2,9 @@
 
 import re
 
-from pan_scdg.align.languages import Kind, compile_words
-from pan_scdg.align.quotations import Span
-from pan_scdg.sentences import find_section_name, strip_marks
+from pan_scdg.text.languages import Kind, compile_words
+from pan_scdg.text.quotations import Span
+from pan_scdg.text.sentences import find_section_name, strip_marks
 
 _LIST_NAME = r"(?:[\w-]+ ){0,3}?{}(?: \w+){0,3}"
 """A heading of a list, which may also be that of a review of literature, since only entries make a list."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.sentences import find_sentence_spans, split_sentences
+from pan_scdg.text.sentences import find_sentence_spans, split_sentences
 
 fuzzy = settings(max_examples=50, deadline=None)
 pieces = st.sampled_from(

@@ -2,8 +2,8 @@
 
 import re
 
-from pan_scdg.align.quotations import Span
-from pan_scdg.align.references import LINE
+from pan_scdg.text.quotations import Span
+from pan_scdg.text.references import LINE
 
 MIN_ROWS = 3
 """Lines of a table."""

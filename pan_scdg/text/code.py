@@ -5,8 +5,8 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.quotations import Span
-from pan_scdg.align.references import LINE
+from pan_scdg.text.quotations import Span
+from pan_scdg.text.references import LINE
 
 MIN_CODE_LINES = 3
 """Lines of a listing that are clearly code."""

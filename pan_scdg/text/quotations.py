@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 
-from pan_scdg.align.languages import compile_words
+from pan_scdg.text.languages import compile_words
 
 Span = tuple[int, int]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.align.units import MAX_UNIT_WORDS, PART_WORDS, prepare_text, show_as_read
+from pan_scdg.text.units import MAX_UNIT_WORDS, PART_WORDS, prepare_text, show_as_read
 
 CHINESE = "今天天气很好。我们去公园散步吧！你想去吗？「好的。」他说"
 HINDI = "नमस्ते दुनिया यह एक परीक्षण है"

@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.formal_parts import find_comments, find_contents, find_declarations, find_title_page
-from pan_scdg.align.quotations import Span, list_quotations
-from pan_scdg.align.references import find_reference_lists
-from pan_scdg.align.tables import find_tables
+from pan_scdg.text.formal_parts import find_comments, find_contents, find_declarations, find_title_page
+from pan_scdg.text.quotations import Span, list_quotations
+from pan_scdg.text.references import find_reference_lists
+from pan_scdg.text.tables import find_tables
 
 Integers = npt.NDArray[np.int64]
 Kind = Literal["quotation", "references", "formal", "table", "code"]

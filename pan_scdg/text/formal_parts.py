@@ -6,9 +6,9 @@ from functools import cache
 from itertools import chain, pairwise, product
 from string import ascii_lowercase
 
-from pan_scdg.align.languages import compile_words, read_words
-from pan_scdg.align.quotations import PARAGRAPH_END, Span
-from pan_scdg.align.references import (
+from pan_scdg.text.languages import compile_words, list_words
+from pan_scdg.text.quotations import PARAGRAPH_END, Span
+from pan_scdg.text.references import (
     LINE,
     MAX_ENTRY_LENGTH,
     MAX_WRAPPED_LENGTH,
@@ -17,7 +17,7 @@ from pan_scdg.align.references import (
     is_named,
     name_heading,
 )
-from pan_scdg.sentences import find_section_name, is_bare_heading
+from pan_scdg.text.sentences import find_section_name, is_bare_heading
 
 _CONTENTS_ENTRY = re.compile(r"(?:\A\s*\S|[^\s.…·_])(?P<gap>[\s.…·_]+)(?P<page>\d{1,3}|[ivxlIVXL]{1,6})\Z")
 _LEADER = re.compile(r"(?:[.…·_]\s?){3}")
@@ -123,7 +123,7 @@ def find_declarations(text: str) -> list[Span]:
 @cache
 def _compile_first_person() -> re.Pattern[str]:
     """Return the pattern of the words; in Chinese, Japanese and Korean other letters may stand next to them."""
-    words = (word if word[0] >= "\u1100" else rf"\b(?:{word})\b" for word in read_words("first_person"))
+    words = (word if word[0] >= "\u1100" else rf"\b(?:{word})\b" for word in list_words("first_person"))
     return re.compile("|".join(words), re.IGNORECASE)
 
 

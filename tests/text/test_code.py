@@ -2,8 +2,8 @@
 
 import pytest
 
-from pan_scdg.align.code import find_code
-from pan_scdg.align.units import prepare_text, read_words
+from pan_scdg.text.code import find_code
+from pan_scdg.text.units import prepare_text, read_words
 
 PROSE = """The owner sold both grinding stones to a museum. When the flood of 1947 broke the weir, nobody repaired it,
 and the pond behind it slowly became a meadow, where the neighbours of the mill (there were few) kept their geese."""

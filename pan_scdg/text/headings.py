@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.languages import compile_words
-from pan_scdg.align.quotations import Span
-from pan_scdg.sentences import MARKDOWN, find_section_name
+from pan_scdg.text.languages import compile_words
+from pan_scdg.text.quotations import Span
+from pan_scdg.text.sentences import MARKDOWN, find_section_name
 
 Integers = npt.NDArray[np.int64]
 

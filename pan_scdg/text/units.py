@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from pan_scdg.align.code import find_code
-from pan_scdg.align.headings import find_headings, find_numbered
-from pan_scdg.align.parts import Kind, Part, find_parts, is_program, mark_counted
-from pan_scdg.align.quotations import blank_out
 from pan_scdg.normal_form import normalize
 from pan_scdg.records import Span
-from pan_scdg.retrieval.terrier_terms import stem_word as stem_porter
-from pan_scdg.sentences import find_sentence_spans
+from pan_scdg.text.code import find_code
+from pan_scdg.text.headings import find_headings, find_numbered
+from pan_scdg.text.parts import Kind, Part, find_parts, is_program, mark_counted
+from pan_scdg.text.quotations import blank_out
+from pan_scdg.text.sentences import find_sentence_spans
+from pan_scdg.text.stemming import stem_word
 
 Integers = npt.NDArray[np.int64]
 
@@ -270,9 +270,3 @@ def _normalise(letters: str) -> str:
 def _show_latin(text: str) -> str:
     shown: str = _MARKS.sub("", text.translate(_LATIN_LETTERS))
     return shown
-
-
-@lru_cache(1 << 16)
-def stem_word(form: str) -> str:
-    """Return the stem of a normalised English word; words with other letters stay as they are."""
-    return stem_porter(form) if form.isascii() and form.isalpha() else form

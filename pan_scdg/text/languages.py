@@ -10,7 +10,7 @@ Kind = Literal["references", "contents", "declarations", "first_person", "announ
 
 
 @cache
-def read_words(kind: Kind) -> tuple[str, ...]:
+def list_words(kind: Kind) -> tuple[str, ...]:
     """Return the words, or patterns of words, of one kind in all languages."""
     entries = (table.get(kind, "") for table in _read_tables())
     return tuple(word for words in entries for word in (words.split() if isinstance(words, str) else words))
@@ -19,7 +19,7 @@ def read_words(kind: Kind) -> tuple[str, ...]:
 @cache
 def compile_words(kind: Kind, template: str) -> re.Pattern[str]:
     """Return a pattern in which ``{}`` of the template stands for a word of one kind."""
-    return re.compile(template.replace("{}", f"(?:{'|'.join(read_words(kind))})"))
+    return re.compile(template.replace("{}", f"(?:{'|'.join(list_words(kind))})"))
 
 
 @cache
