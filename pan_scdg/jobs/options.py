@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from pan_scdg.commit import hash_code
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.cluster import Devices
 from pan_scdg.lm.engine import EngineName
@@ -132,6 +133,7 @@ def describe_job(
     """Return all fields that the result depends on, as JSON values without paths."""
     return {
         "task": task,
+        "code": hash_job_code(task, profile),
         "input": input_digest,
         "profile": profile.model_dump(mode="json", exclude_none=True),
         "models": models,
@@ -144,3 +146,9 @@ def describe_job(
         "sample": options.sample,
         **more,
     }
+
+
+def hash_job_code(task: Task, profile: Profile) -> str:
+    """Return the hash of the code that computes a task, with the file of the method if that is no part of the package."""
+    decides = task != "retrieval" and profile.decide is not None
+    return hash_code(type(profile.method_settings) if decides else None)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg import __version__
-from pan_scdg.commit import DIRTY, UNKNOWN, find_commit
+from pan_scdg.commit import UNKNOWN, find_commit
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.agreement import Comparison, compare_pairs, compare_runs, compare_scores
 from pan_scdg.jobs.noise import FACTOR, estimate_noise
-from pan_scdg.jobs.options import RunOptions, Sample, choose_device
+from pan_scdg.jobs.options import RunOptions, Sample, Task, choose_device, hash_job_code
 from pan_scdg.jobs.pairs import detect_pairs
-from pan_scdg.jobs.result import SCORES, list_packages, read_job, write_json
+from pan_scdg.jobs.result import SCORES, list_packages, read_code, read_job, write_json
 from pan_scdg.jobs.retrieval import RUN, RetrievalWorker, retrieve_sources
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.engine import EngineName
@@ -220,6 +220,9 @@ class Reproduction:
                 for name, fields in models.items()
             ),
             Condition("version", job["versions"], {"pan_scdg": __version__}),
+            Condition(
+                "code", {"": job.get("code", UNKNOWN)}, {"": hash_job_code(self._task, self._profile)}
+            ),
             Condition("commit", {"": job.get("commit", UNKNOWN)}, {"": find_commit()}),
             Condition("packages", versions, {name: list_packages().get(name, "none") for name in versions}),
             Condition("device", {"": job["device"]}, {"": rerun.device}),
@@ -336,11 +339,9 @@ class Reproduction:
         return Noise(estimate_noise(difference), source)
 
 
-def _compute(task: str, profile: Profile, options: RunOptions) -> None:
-    """Compute a result; one that this commit completed is taken as it is."""
-    former, commit = read_job(options.output), find_commit()
-    is_known = commit != UNKNOWN and not commit.endswith(DIRTY)
-    if former is not None and (former.get("commit") != commit or not is_known):
+def _compute(task: Task, profile: Profile, options: RunOptions) -> None:
+    """Compute a result, or continue it; what other code computed there is replaced."""
+    if read_code(options.output) != hash_job_code(task, profile):
         options = replace(options, overwrite=True)
     (detect_pairs if task == "pairs" else retrieve_sources)(profile, options)
 

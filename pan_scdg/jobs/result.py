@@ -49,7 +49,7 @@ PACKAGES = ("numpy", "tokenizers", "torch", "transformers", "sentence-transforme
 """Packages whose versions a result records; ``ir-metadata.yml`` lists all."""
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Errors after which a run continues, with the half of an index that it has built."""
-DIFFERENT_JOB = ("task", "input", "profile", "models", "versions")
+DIFFERENT_JOB = ("task", "input", "profile", "models", "versions", "code")
 """Fields of a job that a message names if they differ; any other is a setting."""
 
 
@@ -247,6 +247,13 @@ def require_job(folder: Path, task: str | None = None) -> dict[str, Any]:
     if task is not None and job["task"] != task:
         raise UserError(f"contains a result of the task {job['task']}", f"give one of the task {task}", folder)
     return job
+
+
+def read_code(folder: Path) -> str | None:
+    """Return the hash of the code that computed a result, or computes an unfinished one; None without any."""
+    job = read_job(folder) or _read_json(folder / WORK_FOLDER / JOB) or {}
+    code: str | None = job.get("code")
+    return code
 
 
 def list_changed_files(folder: Path, job: Mapping[str, Any]) -> list[str]:
