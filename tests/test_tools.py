@@ -35,6 +35,11 @@ def test_a_lock_has_its_list_with_digests_and_no_address(requirements: Path) -> 
     assert "://" not in find_lock(requirements).read_text(encoding="utf-8")
 
 
+def test_a_section_of_the_lock_is_in_order_so_that_resolving_again_changes_nothing() -> None:
+    names = [(list(SECTIONS).index(pin.section), pin.name) for pin in read_pins(LOCK)]
+    assert names == sorted(names)
+
+
 def test_every_list_has_a_lock() -> None:
     lists = {ALL, *(ROOT / "requirements").glob("*.txt")}
     assert lists == set(LISTS)

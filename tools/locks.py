@@ -101,7 +101,7 @@ def write_lock(requirements: Path, *options: str) -> None:
 
 
 def arrange_sections(blocks: list[str]) -> str:
-    """Return the blocks of requirements.lock under the headings of ``SECTIONS``."""
+    """Return the blocks of requirements.lock under the headings of ``SECTIONS``, by name: uv keeps a former order."""
     listed = ALL.read_text(encoding="utf-8")
     command = [*COMPILE, *PYTHON, "--no-annotate", "--constraints", "requirements.lock", "-"]
     run_part = listed.partition(TESTS)[0]
@@ -113,7 +113,10 @@ def arrange_sections(blocks: list[str]) -> str:
             return "install"
         return "torch" if TORCH.match(name) else "run" if name in run else "tests"
 
-    parts = {section: [b for b in blocks if choose_section(name_block(b)) == section] for section in SECTIONS}
+    parts = {
+        section: [b for b in sorted(blocks, key=name_block) if choose_section(name_block(b)) == section]
+        for section in SECTIONS
+    }
     return "".join(f"# [{section}] {SECTIONS[section]}\n{''.join(part)}" for section, part in parts.items())
 
 
