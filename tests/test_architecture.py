@@ -22,7 +22,8 @@ LEVELS = (
     {"align", "retrieval"},
     {"lm"},
     {"models"},
-    {"scdg", "evaluation", "pan", "text"},
+    {"scdg", "evaluation", "text", "documents"},
+    {"pan"},
     {"settings"},
     {
         "records",
@@ -115,7 +116,10 @@ def test_nothing_heavy_is_imported_with_a_module(path: Path) -> None:
 
 
 def test_the_method_needs_numpy_alone_and_the_formats_no_numbers_but_pixels() -> None:
-    for folder, forbidden in (("scdg", HEAVY), ("pan", HEAVY | {"numpy", "scipy"})):
+    for folder, forbidden in (
+        ("scdg", HEAVY),
+        *((formats, HEAVY | {"numpy", "scipy"}) for formats in ("documents", "pan")),
+    ):
         for path in (ROOT / "pan_scdg" / folder).rglob("*.py"):
             allowed = {"numpy"} if path.name == "pdf_page.py" else set()
             assert not {name.split(".")[0] for name in list_imports(parse(path))} & (forbidden - allowed), path

@@ -10,7 +10,7 @@ import pytest
 from tests.regex_steps import StepCounter, list_literals
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("pan", "text", "align", "retrieval", "report")
+FOLDERS = ("pan", "documents", "text", "align", "retrieval", "report")
 FILES = ("jobs/check_input.py",)
 LENGTH, MIN_STEPS, MAX_GROWTH = 30, 150, 2.7
 """Characters of the smaller text, steps from which growth shows, and the largest one for twice the characters."""

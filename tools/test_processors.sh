@@ -4,7 +4,7 @@
 # the libraries take the next best without a word, so such a row is left out and says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tests=(tests/test_tolerances.py tests/models/test_scdg_mini.py tests/lm tests/scdg tests/align tests/retrieval tests/methods
+tests=(tests/test_tolerances.py tests/models/test_scdg_mini.py tests/lm tests/scdg tests/text tests/align tests/retrieval tests/methods
     tests/jobs tests/cli tests/studies tests/pinned)
 [ $# -gt 0 ] && tests=("$@")
 failed=0

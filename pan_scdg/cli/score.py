@@ -16,9 +16,9 @@ from pan_scdg.cli.options import (
     over_long_option,
     profile_option,
 )
+from pan_scdg.documents.reader import CONVERTERS
 from pan_scdg.errors import UserError
 from pan_scdg.logs import hold_notes
-from pan_scdg.pan.documents import CONVERTERS
 from pan_scdg.pan.untrusted import read_document, read_standard_input
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ import numpy as np
 from pan_scdg.align.seeds import find_runs
 from pan_scdg.align.shared import SharedStretch, count_required, count_stops, find_shared
 from pan_scdg.digests import hash_text
+from pan_scdg.documents.folders import read_documents
+from pan_scdg.documents.reader import ReadDocument, read_any_document
 from pan_scdg.errors import UserError, escape_controls
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
-from pan_scdg.pan.documents import ReadDocument, read_any_document
-from pan_scdg.pan.folders import read_documents
 from pan_scdg.progress import format_count
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import MIN_WORDS, Excluded, ReportText, hide_excluded

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from pan_scdg.documents import folders, reader
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.tira import read_manifest
 from pan_scdg.methods.vectors import find_vector_file, read_vector
 from pan_scdg.models.checkpoint import diagnose_tokenizer, list_weight_files, read_config
 from pan_scdg.models.encoder import check_encoder
 from pan_scdg.notices import Notices
-from pan_scdg.pan import documents, folders, inputs, prepare, runs, source_retrieval, text_alignment, truth
+from pan_scdg.pan import inputs, prepare, runs, source_retrieval, text_alignment, truth
+from pan_scdg.pan.untrusted import open_regular
 from pan_scdg.profile import load_profile
+from tests.documents.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 from tests.fuzz.mutations import (
     CSV,
     JSON,
@@ -30,7 +33,6 @@ from tests.fuzz.mutations import (
     pack_npy,
     pack_safetensors,
 )
-from tests.pan.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,8 +127,8 @@ def _convert(name: str) -> Callable[[Path], object]:
     """Convert a file in this process, as the process that converts does."""
 
     def read(folder: Path) -> None:
-        with documents.open_regular(folder / name):
-            answer = documents.answer_for(folder / name)
+        with open_regular(folder / name):
+            answer = reader.answer_for(folder / name)
         if "error" in answer:
             raise UserError(*answer["error"])
         json.dumps(answer).encode("utf-8")
@@ -135,7 +137,7 @@ def _convert(name: str) -> Callable[[Path], object]:
 
 
 def _convert_html(folder: Path) -> None:
-    documents.read_any_document(folder / "a.html")
+    reader.read_any_document(folder / "a.html")
 
 
 def _pack_docx(text: str) -> bytes:

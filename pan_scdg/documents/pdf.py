@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pan_scdg.documents.html_text import COMMENT_NOT_READ, HIDDEN, MIN_COMMENT_WORDS, NOT_READ
+from pan_scdg.documents.pdf_lines import has_letters_apart
 from pan_scdg.errors import UserError
 from pan_scdg.normal_form import normalize
-from pan_scdg.pan.html_text import COMMENT_NOT_READ, HIDDEN, MIN_COMMENT_WORDS, NOT_READ
-from pan_scdg.pan.pdf_lines import has_letters_apart
 
 PASSWORD = "This file is protected by a password"
 _DIGITS = re.compile(r"\d+")
@@ -35,7 +35,7 @@ def convert_pdf(path: Path) -> tuple[str, list[str]]:
     """
     from pypdfium2 import PdfDocument, PdfiumError, raw
 
-    from pan_scdg.pan.pdf_page import read_page  # needs NumPy, without which commands start faster
+    from pan_scdg.documents.pdf_page import read_page  # needs NumPy, without which commands start faster
 
     try:
         document = PdfDocument(path)

@@ -4,8 +4,8 @@ from cProfile import Profile
 
 import pytest
 
-from pan_scdg.pan import styles
-from pan_scdg.pan.html_text import GAP, HIDDEN, NOT_READ, close_gaps, extract_html
+from pan_scdg.documents import styles
+from pan_scdg.documents.html_text import GAP, HIDDEN, NOT_READ, close_gaps, extract_html
 
 PAGE = """<!DOCTYPE html><html><head><title>Title</title><style>p { color: red }</style></head>
 <body><h1>Salt &amp; <b>tide</b></h1><p>One<br>two,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from pan_scdg.pan.html_text import (
+from pan_scdg.documents.html_text import (
     COMMENT_NOT_READ,
     MARGIN_NOT_READ,
     MIN_COMMENT_WORDS,
@@ -14,7 +14,7 @@ from pan_scdg.pan.html_text import (
     NOT_READ,
     extract_tree,
 )
-from pan_scdg.pan.styles import MIN_LETTER_WIDTH, MIN_OFFSET, measure, names_quotation
+from pan_scdg.documents.styles import MIN_LETTER_WIDTH, MIN_OFFSET, measure, names_quotation
 from pan_scdg.pan.untrusted import parse_xml_bytes
 
 _NAMES = ("text", "table", "drawing", "office", "style", "form", "svg-compatible")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from pan_scdg.pan.html_text import (
+from pan_scdg.documents.html_text import (
     COMMENT_NOT_READ,
     GAP,
     HIDDEN,
@@ -22,7 +22,7 @@ from pan_scdg.pan.html_text import (
     NOT_READ,
     extract_html,
 )
-from pan_scdg.pan.styles import (
+from pan_scdg.documents.styles import (
     BLACK,
     MAX_TINY_SIZE,
     MIN_INDENT,

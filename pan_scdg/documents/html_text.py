@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pan_scdg.pan.styles import Styles, TextStyle, has_bar, is_indented, names_quotation
+from pan_scdg.documents.styles import Styles, TextStyle, has_bar, is_indented, names_quotation
 
 HIDDEN = "hidden text was left out"
 NOT_READ = "an embedded file was not read"

@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+from pan_scdg.documents.pdf import PASSWORD
+from pan_scdg.documents.reader import CONVERTED_BYTES, FORMATS, ReadDocument, read_any_document
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.notices import Notices
-from pan_scdg.pan.documents import CONVERTED_BYTES, FORMATS, ReadDocument, read_any_document
-from pan_scdg.pan.pdf import PASSWORD
 from pan_scdg.pan.untrusted import BOMB_FROM_BYTES, BOMB_RATIO, list_directory, open_regular
 from pan_scdg.progress import Progress
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from pan_scdg.documents import reader
+from pan_scdg.documents.html_text import MARGIN_NOT_READ
+from pan_scdg.documents.reader import read_any_document
 from pan_scdg.errors import UserError
-from pan_scdg.pan import documents
-from pan_scdg.pan.documents import read_any_document
-from pan_scdg.pan.html_text import MARGIN_NOT_READ
-from tests.pan.office_files import COLUMNS, WORD, build_pdf, make_docx, make_odt, make_pdf, pack
+from tests.documents.office_files import COLUMNS, WORD, build_pdf, make_docx, make_odt, make_pdf, pack
 
-for package in documents.CONVERTERS.values():
+for package in reader.CONVERTERS.values():
     pytest.importorskip(package, reason="the extra documents is not installed")
 
 
-def read(folder: Path, name: str, data: bytes) -> documents.ReadDocument:
+def read(folder: Path, name: str, data: bytes) -> reader.ReadDocument:
     (folder / name).write_bytes(data)
     return read_any_document(folder / name)
 
@@ -130,7 +130,7 @@ def test_entities_and_bombs_are_refused(tmp_path: Path) -> None:
         parts = {name: archive.read(name).decode() for name in archive.namelist()}
     parts["word/document.xml"] = parts["word/document.xml"].encode("utf-16-le").decode("latin-1")
     assert "contains a DOCTYPE" in refuse(tmp_path, "b.docx", pack(parts))
-    bomb = pack({"word/document.xml": "x" * (documents.UNPACKED_BYTES + 1)})
+    bomb = pack({"word/document.xml": "x" * (reader.UNPACKED_BYTES + 1)})
     assert refuse(tmp_path, "c.docx", bomb).startswith("looks like a compression bomb. ")
 
 
@@ -143,8 +143,8 @@ def test_a_hostile_folder_chooses_no_module(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_conversion_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "_CHILD", "while True: pass")
-    monkeypatch.setattr(documents, "TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(reader, "_CHILD", "while True: pass")
+    monkeypatch.setattr(reader, "TIMEOUT_SECONDS", 1)
     assert (
         refuse(tmp_path, "a.pdf", make_pdf([COLUMNS]))
         == "takes too long to convert, or is damaged. Save it as plain text."
@@ -254,7 +254,7 @@ INNER, LINE = "<w:txbxContent>{}</w:txbxContent>", f"<w:p>{SEEN}</w:p>"
 def test_a_docx_is_read_as_a_reader_sees_it(body: str, text: str, hides: bool, tmp_path: Path) -> None:
     (tmp_path / "a.docx").write_bytes(make_docx(body, parts={"styles.xml": STYLES}))
     warnings = ["hidden text was left out"] if hides else []
-    assert documents.convert_file(tmp_path / "a.docx") == {"text": text, "warnings": warnings}
+    assert reader.convert_file(tmp_path / "a.docx") == {"text": text, "warnings": warnings}
 
 
 def test_hidden_text_of_strict_files_and_of_parts_with_numbers_is_left_out(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_hidden_text_of_strict_files_and_of_parts_with_numbers_is_left_out(tmp_p
     }
     for renamed in ({name: text.replace(WORD.split('"')[1], strict) for name, text in parts.items()}, numbered):
         (tmp_path / "a.docx").write_bytes(pack(renamed))
-        assert documents.convert_file(tmp_path / "a.docx")["text"] == "read"
+        assert reader.convert_file(tmp_path / "a.docx")["text"] == "read"
 
 
 ODF_STYLE = (
@@ -354,7 +354,7 @@ def frame(content: str, attributes: str = "") -> str:
 def test_an_odt_is_read_as_a_reader_sees_it(body: str, text: str, hides: bool, tmp_path: Path) -> None:
     (tmp_path / "a.odt").write_bytes(make_odt(body, styles=ODF_STYLES, parts=ODF_PARTS))
     warnings = ["hidden text was left out"] if hides else []
-    assert documents.convert_file(tmp_path / "a.odt") == {"text": text, "warnings": warnings}
+    assert reader.convert_file(tmp_path / "a.odt") == {"text": text, "warnings": warnings}
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_an_odt_is_read_as_a_reader_sees_it(body: str, text: str, hides: bool, t
 def test_references_of_markdown_are_characters(written: str, read: str, tmp_path: Path) -> None:
     for name, text in (("a.md", read), ("a.txt", written)):
         (tmp_path / name).write_text(written, encoding="utf-8")
-        document = documents.read_any_document(tmp_path / name)
+        document = reader.read_any_document(tmp_path / name)
         assert (document.text, document.extracted) == (text, text != written)
 
 
@@ -379,4 +379,4 @@ def test_what_is_not_read_is_told(tmp_path: Path) -> None:
     warnings = (MARGIN_NOT_READ, "an embedded file was not read")
     assert read_any_document(tmp_path / "a.docx").warnings == warnings
     (tmp_path / "a.docx").write_bytes(make_docx(f"<w:altChunk/>{LINE.format('one')}"))
-    assert documents.convert_file(tmp_path / "a.docx") == {"text": "one", "warnings": [warnings[1]]}
+    assert reader.convert_file(tmp_path / "a.docx") == {"text": "one", "warnings": [warnings[1]]}

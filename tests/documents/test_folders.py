@@ -7,10 +7,10 @@ from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile, ZipInfo
 
 import pytest
 
+from pan_scdg.documents import folders
+from pan_scdg.documents.folders import read_documents
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan import folders
-from pan_scdg.pan.folders import read_documents
 
 
 def test_names_are_paths_in_the_folder_and_formats_go_by_the_ending(tmp_path: Path) -> None:

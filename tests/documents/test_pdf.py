@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pypdfium2", reason="the extra documents is not installed")
+from pan_scdg.documents.html_text import HIDDEN, NOT_READ
+from pan_scdg.documents.pdf import APART, COMMENT_NOT_READ, drop_running_lines, is_garbled, join_pages
+from pan_scdg.documents.pdf_lines import Line, mark_quotations, order_pieces
+from pan_scdg.documents.pdf_page import NO_MAP
+from pan_scdg.documents.reader import convert_file
 from pan_scdg.errors import UserError
-from pan_scdg.pan.documents import convert_file
-from pan_scdg.pan.html_text import HIDDEN, NOT_READ
-from pan_scdg.pan.pdf import APART, COMMENT_NOT_READ, drop_running_lines, is_garbled, join_pages
-from pan_scdg.pan.pdf_lines import Line, mark_quotations, order_pieces
-from pan_scdg.pan.pdf_page import NO_MAP
-from tests.pan.office_files import HELVETICA, build_pdf, make_stream
+from tests.documents.office_files import HELVETICA, build_pdf, make_stream
 
 WORDS = "The tide turned before noon and nobody in the harbour said a word about the boats"
 PICTURE = "q 595 0 0 842 0 0 cm BI /W 1 /H 1 /BPC 8 /CS /G ID a EI Q"

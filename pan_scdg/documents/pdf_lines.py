@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from pan_scdg.pan.html_text import GAP, MIN_QUOTED_WORDS, close_gaps, names_source
-from pan_scdg.pan.styles import MIN_INDENT
+from pan_scdg.documents.html_text import GAP, MIN_QUOTED_WORDS, close_gaps, names_source
+from pan_scdg.documents.styles import MIN_INDENT
 
 MAX_RAISE = 0.5
 """Largest distance of a raised character from its line, as a share of its size."""

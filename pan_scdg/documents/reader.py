@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
+from pan_scdg.documents.docx import convert_docx
+from pan_scdg.documents.html_text import extract_html
+from pan_scdg.documents.odt import convert_odt
+from pan_scdg.documents.pdf import PASSWORD, convert_pdf
 from pan_scdg.errors import UserError, get_first_line, need_packages
 from pan_scdg.normal_form import SURPLUS_MARKS, drop_surplus_marks
-from pan_scdg.pan.docx import convert_docx
 from pan_scdg.pan.file_types import DOCX, ODT, OLE, PAGE, PDF, REMEDIES, ZIP, find_foreign_format, recognise_format
-from pan_scdg.pan.html_text import extract_html
-from pan_scdg.pan.odt import convert_odt
-from pan_scdg.pan.pdf import PASSWORD, convert_pdf
 from pan_scdg.pan.untrusted import open_regular, read_any_encoding
 
 MARKDOWN = ".md"
@@ -51,7 +51,7 @@ TOO_LARGE = "needs too much memory", "split the file, or raise the limit of memo
 LACKS_MEMORY = re.compile(rb"MemoryError|failed to map segment")
 TIMEOUT_SECONDS, CPU_SECONDS, MEMORY_BYTES = 180, 60, 2 << 30
 """Limits of a conversion."""
-_CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.pan.documents import main; main(sys.argv[1])"
+_CHILD = "import sys; sys.path[:] = sys.argv[2:]; from pan_scdg.documents.reader import main; main(sys.argv[1])"
 
 
 class ReadDocument(NamedTuple):

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.pan.html_text import GAP, HIDDEN
-from pan_scdg.pan.pdf_lines import Glyph, join_page
-from pan_scdg.pan.styles import MAX_COLOUR_DISTANCE, MAX_OPACITY, MAX_TINY_SIZE, Colour
+from pan_scdg.documents.html_text import GAP, HIDDEN
+from pan_scdg.documents.pdf_lines import Glyph, join_page
+from pan_scdg.documents.styles import MAX_COLOUR_DISTANCE, MAX_OPACITY, MAX_TINY_SIZE, Colour
 
 SCALE, MAX_PIXELS = 2.0, 2500.0
 """Pixels of a point in which a page is drawn, and most pixels of its sides."""
