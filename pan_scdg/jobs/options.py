@@ -149,6 +149,6 @@ def describe_job(
 
 
 def hash_job_code(task: Task, profile: Profile) -> str:
-    """Return the hash of the code that computes a task, with the file of the method if that is no part of the package."""
+    """Return the hash of the code that computes a task, with the file of a method from outside of the package."""
     decides = task != "retrieval" and profile.decide is not None
     return hash_code(type(profile.method_settings) if decides else None)

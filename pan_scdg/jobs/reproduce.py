@@ -220,9 +220,7 @@ class Reproduction:
                 for name, fields in models.items()
             ),
             Condition("version", job["versions"], {"pan_scdg": __version__}),
-            Condition(
-                "code", {"": job.get("code", UNKNOWN)}, {"": hash_job_code(self._task, self._profile)}
-            ),
+            Condition("code", {"": job.get("code", UNKNOWN)}, {"": hash_job_code(self._task, self._profile)}),
             Condition("commit", {"": job.get("commit", UNKNOWN)}, {"": find_commit()}),
             Condition("packages", versions, {name: list_packages().get(name, "none") for name in versions}),
             Condition("device", {"": job["device"]}, {"": rerun.device}),

@@ -30,7 +30,7 @@ QUOTATION_RULE = (
     f"a decision by alignment leaves out quotations of at most {MAX_QUOTATION_WORDS} words and formal parts, if "
     "either are no more than a third of the text, and lists of references that are no more than half of it"
 )
-REASON_BELOW = "No decision, for the reason below. Read both texts."
+REASON_BELOW = "Unclear, for the reason below. Read both texts."
 EQUAL_SOURCES = "Another source explains it as well."
 UNDECIDED = "no decisions: the threshold was chosen with another model"
 
@@ -78,7 +78,8 @@ def describe_passage(passage: MeasuredPassage, words: int, equal_words: int) -> 
     elif not copied:
         text = f"Reworded: {equal_words:,} of its {words:,} words are equal."
     elif equal_words > copied:
-        text = f"{copied:,} of its {words:,} words are copied, and {equal_words - copied:,} others are equal."
+        others = f"{equal_words - copied:,} others also occur in the source passage"
+        text = f"{copied:,} of its {words:,} words are copied, and {others}."
     else:
         text = f"{copied:,} of its {words:,} words are copied."
     if passage.within is not None:

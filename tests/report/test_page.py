@@ -227,7 +227,7 @@ def test_the_sentence_about_a_passage_gives_the_reason_that_applies() -> None:
     assert sentences[:4] == [
         "All 8 words are copied.",
         "Reworded: 4 of its 8 words are equal.",
-        "2 of its 8 words are copied, and 2 others are equal.",
+        "2 of its 8 words are copied, and 2 others also occur in the source passage.",
         "4 of its 8 words are copied.",
     ]
     assert sentences[4:6] == [
