@@ -111,7 +111,7 @@ class Scorer:
         profile: a bundled profile's name, a profile file, or a `Profile`.
         device: "auto", "cpu" or "cuda".
         model: folder of the language model, instead of the one that the profile names.
-        engine: "packed", or "reference" for one literal forward pass at a time.
+        engine: "packed", or "reference" for one literal forward pass at a time; None: packed if the model can be.
 
     Raises:
         UserError: the profile, the model, the device or the engine is not usable.
@@ -123,9 +123,9 @@ class Scorer:
         *,
         device: str = "auto",
         model: str | Path | None = None,
-        engine: EngineName = "packed",
+        engine: EngineName | None = None,
     ) -> None:
-        if engine not in get_args(EngineName):
+        if engine not in (None, *get_args(EngineName)):
             raise UserError(f"unknown engine {engine!r}", f"use {' or '.join(get_args(EngineName))}")
         self.profile = profile if isinstance(profile, Profile) else load_profile(str(profile))
         folder = None if model is None else Path(model)

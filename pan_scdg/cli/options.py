@@ -34,9 +34,8 @@ model_option = click.option(
 engine_option = click.option(
     "--engine",
     type=click.Choice(["packed", "reference"]),
-    default="packed",
-    show_default=True,
-    help="Score many inputs at once (packed), or one at a time as in the paper (reference).",
+    help="Score many inputs at once (packed), or one at a time as in the paper (reference).  "
+    "[default: packed if the model can be]",
 )
 truth_option = click.option(
     "--truth",

@@ -57,7 +57,8 @@ class RunOptions:
     cluster: str | None = None
     model: Path | None = None
     vectors: Path | None = None
-    engine: EngineName = "packed"
+    engine: EngineName | None = None
+    """None: packed if the model can be."""
     limit: int | None = None
     sample: Sample | None = None
     """Part of the first ``limit`` pairs or queries to process; None: all of them."""
@@ -138,7 +139,7 @@ def describe_job(
         "profile": profile.model_dump(mode="json", exclude_none=True),
         "models": models,
         "device": options.device,
-        "engine": options.engine,
+        "engine": options.engine or "packed",  # where a model cannot be packed, `incidents` says so
         "keep_gains": options.keep_gains,
         "scores_only": options.scores_only,
         "report": options.report,

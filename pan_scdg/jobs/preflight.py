@@ -295,7 +295,7 @@ class Preflight:
         lm = load_model(
             model.folder, model.settings, self._device, fingerprint=model.fingerprint, tokenizer=model.tokenizer
         )
-        engine = make_engine("packed", lm, model.settings)
+        engine = make_engine(None, lm, model.settings)
         ids = encode_text(model.tokenizer, SENTENCE)
         nats = -float(np.mean(engine.compute_log_probs([ScoringInput(ids[:1], ids[1:])])[0]))
         chance = math.log(lm.model.get_input_embeddings().num_embeddings)

@@ -39,7 +39,6 @@ NOISE_PAIRS, NOISE_QUERIES = 20, 2
 """Items that are computed once more to measure the noise."""
 SHOWN = 40
 """Characters of a value that a line shows."""
-OTHER_ENGINE: dict[str, EngineName] = {"packed": "reference", "reference": "packed"}
 
 
 class Verdict(Enum):
@@ -225,7 +224,7 @@ class Reproduction:
             Condition("packages", versions, {name: list_packages().get(name, "none") for name in versions}),
             Condition("device", {"": job["device"]}, {"": rerun.device}),
             Condition("machine", _name_values(job.get("machine", {})), _name_values(describe_machine(rerun.device))),
-            Condition("engine", {"": job["engine"]}, {"": rerun.engine}),
+            Condition("engine", {"": job["engine"]}, {"": rerun.engine or "packed"}),
         ]
 
     def _check_conditions(self, conditions: list[Condition]) -> None:
@@ -258,7 +257,7 @@ class Reproduction:
             options.cluster,
             options.model,
             options.vectors,
-            options.engine or job.get("engine", "packed"),
+            options.engine or ("reference" if job.get("engine") == "reference" else None),
             job.get("limit"),
             options.sample,
             on_error="negative",
@@ -326,13 +325,13 @@ class Reproduction:
         other = replace(
             rerun,
             output=self._options.output / NOISE_RERUN,
-            engine=OTHER_ENGINE[rerun.engine],
+            engine=None if rerun.engine == "reference" else "reference",
             sample=Sample(size, seed),
         )
         _compute(self._task, self._profile, other)
         comparison = self._compare(rerun.output, other.output)
         difference = comparison.largest_difference or 0.0
-        between = f"the engines {rerun.engine} and {other.engine}" if self._uses_engine else "two sizes of batches"
+        between = "the engines packed and reference" if self._uses_engine else "two sizes of batches"
         source = f"{FACTOR} times the largest difference between {between} on {format_count(comparison.size, what)}"
         return Noise(estimate_noise(difference), source)
 

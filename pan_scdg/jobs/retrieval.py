@@ -83,7 +83,7 @@ class RetrievalWorker:
         profile: has a table ``[retrieval]``.
         device: "cpu" or "cuda".
         model: folder of the language model; None: found by its name in the profile.
-        engine: computes log-probabilities.
+        engine: computes log-probabilities; None: packed if the model can be.
         searches: there is a first stage, whose dense routes need an encoder.
     """
 
@@ -92,7 +92,7 @@ class RetrievalWorker:
         profile: Profile,
         device: str,
         model: Path | None = None,
-        engine: EngineName = "packed",
+        engine: EngineName | None = None,
         searches: bool = True,
     ) -> None:
         self._arguments = (profile, device, model, engine, searches)

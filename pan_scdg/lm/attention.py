@@ -246,18 +246,21 @@ def _attend_packed(
     value: Any,
     _mask: Any,
     *,
-    scaling: float,
     packing: Packing,
+    scaling: float | None = None,
     softcap: float | None = None,
     s_aux: Any = None,
     **_: Any,
 ) -> tuple[Any, None]:
     """Return attention ``[1, n, heads, d]`` of queries ``[1, heads, n, d]``; transformers calls this function.
 
+    Without ``scaling`` scores are divided by the root of the width, as in torch.
+
     Raises:
-        TypeError: the model caps scores or has attention sinks, which no backend here does.
+        ValueError: the model caps scores or has attention sinks, which no backend here does.
     """
     if softcap is not None or s_aux is not None:
-        raise TypeError("its attention caps scores or has sinks")
+        raise ValueError("its attention caps scores or has sinks")
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    return packing.attend(module.layer_idx, q, k, v, scaling)[None], None
+    scale = q.shape[-1] ** -0.5 if scaling is None else scaling
+    return packing.attend(module.layer_idx, q, k, v, scale)[None], None

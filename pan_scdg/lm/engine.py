@@ -63,6 +63,8 @@ class Engine(Protocol):
     """For each lack of memory, the largest number of tokens of a call from then on."""
     attention: str | None
     """The attention of packed rows, see `attention.BACKENDS`; None without any."""
+    reason: str | None
+    """Why the model cannot be packed, if inputs are computed one at a time for that."""
 
     def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
         """Return the log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
@@ -74,14 +76,25 @@ class Engine(Protocol):
         ...
 
 
-def make_engine(name: EngineName, lm: LanguageModel, settings: "ModelSettings") -> Engine:
-    """Return the engine of that name; if the profile's attention fails on packed rows, sdpa computes them.
+def make_engine(name: EngineName | None, lm: LanguageModel, settings: "ModelSettings") -> Engine:
+    """Return the engine of that name; without a name the packed one, or the reference if the model cannot be packed.
 
     Raises:
         UserError: the model cannot be packed.
     """
     if name == "reference":
         return ReferenceEngine(lm)
+    try:
+        return _make_packed_engine(lm, settings)
+    except NotPackableError as e:
+        if name is not None:
+            raise
+        say([f"note: inputs are computed one at a time: {e.what}"])
+        return ReferenceEngine(lm, reason=e.what)
+
+
+def _make_packed_engine(lm: LanguageModel, settings: "ModelSettings") -> Engine:
+    """Return the packed engine; if the profile's attention fails on packed rows, sdpa computes them."""
     try:
         return PackedEngine(lm, settings.attention, settings.pack_tokens)
     except NotPackableError as e:
@@ -95,8 +108,8 @@ def make_engine(name: EngineName, lm: LanguageModel, settings: "ModelSettings") 
 class ReferenceEngine:
     """Scores one input per call, as in the paper."""
 
-    def __init__(self, lm: LanguageModel, rows: int = HEAD_ROWS) -> None:
-        self._lm, self._rows = lm, rows
+    def __init__(self, lm: LanguageModel, rows: int = HEAD_ROWS, reason: str | None = None) -> None:
+        self._lm, self._rows, self.reason = lm, rows, reason
         self.tokens = 0
         self.splits: list[int] = []
         self.attention: str | None = None
@@ -119,6 +132,8 @@ class PackedEngine:
     Raises:
         UserError: the attention has no packed form, or the model gives other numbers when packed.
     """
+
+    reason: str | None = None
 
     def __init__(self, lm: LanguageModel, attention: str, budget: int, rows: int = HEAD_ROWS) -> None:
         check_config(lm)

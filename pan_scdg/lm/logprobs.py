@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from inspect import signature
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,7 +25,8 @@ HEAD_ROWS = 1024
 def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int = HEAD_ROWS) -> LogProbs:
     """Return the log-probability in nats of each target token given all before it (float32, one per token).
 
-    One forward pass of batch size one through the decoder; logits exist for at most ``rows`` positions at a time.
+    One forward pass of batch size one through the decoder; logits exist for at most ``rows`` positions at a time, or
+    for all targets where only the model's own forward pass gives them.
 
     Raises:
         UserError: the input exceeds the model's positions or the device's memory, or the model gives no finite number.
@@ -41,16 +44,21 @@ def compute_target_log_probs(lm: LanguageModel, item: ScoringInput, rows: int = 
 def _compute(lm: LanguageModel, item: ScoringInput, rows: int) -> LogProbs:
     import torch
 
-    decoder, head = get_decoder_and_head(lm.model)
     with torch.inference_mode():
         ids = torch.from_numpy(np.concatenate([item.context_ids, item.target_ids])).to(lm.device)
         # A mask of ones changes nothing. Without mask and cache, transformers checks for several sequences packed into
         # one and builds a [length, length] causal mask; attention then takes twice the time on a CPU.
         seen = torch.ones_like(ids[None])
-        hidden = decoder(input_ids=ids[None], attention_mask=seen, use_cache=False).last_hidden_state[0]
-        # The logits of position t predict token t + 1; those of the last position are not needed.
-        before = hidden[len(item.context_ids) - 1 : -1]
+        inputs = {"input_ids": ids[None], "attention_mask": seen, "use_cache": False}
         target = ids[len(item.context_ids) :]
+        # The logits of position t predict token t + 1; those of the last position are not needed.
+        if lm.has_plain_logits:
+            decoder, head = get_decoder_and_head(lm.model)
+            before = decoder(**inputs).last_hidden_state[0, -len(target) - 1 : -1]
+        else:
+            if "logits_to_keep" in signature(lm.model.forward).parameters:
+                inputs["logits_to_keep"] = len(target) + 1
+            head, before = torch.nn.Identity(), lm.model(**inputs).logits[0, -len(target) - 1 : -1]
         chunks = (
             gather_log_softmax(head(h), t)
             for h, t in zip(torch.split(before, rows), torch.split(target, rows), strict=True)

@@ -25,7 +25,7 @@ class ScoringModel:
         settings: the model of the profile.
         device: "cpu" or "cuda".
         folder: the checkpoint; None: found by its name in the model cache or the Hugging Face cache.
-        engine: "packed" computes inputs together, "reference" one at a time; see `lm.engine`.
+        engine: "packed" computes inputs together, "reference" one at a time; None: packed if the model can be.
         raw_text: special tokens that a text spells are special tokens.
 
     Raises:
@@ -38,7 +38,7 @@ class ScoringModel:
         device: str,
         *,
         folder: Path | None = None,
-        engine: EngineName = "packed",
+        engine: EngineName | None = None,
         raw_text: bool = False,
     ) -> None:
         self.device, self._engine_name = device, engine
@@ -49,7 +49,7 @@ class ScoringModel:
         self.positions = count_positions(config, self.settings)
         """Longest input in tokens; None: the checkpoint names no limit."""
         check_device(self.settings, device)
-        if engine == "packed":
+        if engine != "reference":
             find_backend(self.settings.attention)
         self.tokenizer = load_tokenizer(self.folder, self.settings, config, raw_text=raw_text)
         self._engine: Engine | None = None
@@ -98,12 +98,13 @@ class ScoringModel:
 
     @property
     def incidents(self) -> list[str]:
-        """Return what may have changed last digits: another attention, or smaller calls for lack of memory."""
+        """Return what may have changed last digits: another engine or attention, or smaller calls for lack of memory."""
         if self._engine is None:
             return []
-        attention = self._engine.attention
+        attention, reason = self._engine.attention, self._engine.reason
         replaced = attention not in (None, self.settings.attention)
         return [
+            *([] if reason is None else [f"inputs were computed one at a time: {reason}"]),
             *([f"attention {self.settings.attention} was replaced by {attention}"] if replaced else []),
             *(
                 f"memory was short: from here on at most {tokens} tokens a call"

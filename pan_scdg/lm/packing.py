@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.lm.logprobs import LogProbs, compute_target_log_probs
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput
@@ -135,10 +135,12 @@ Score = Callable[[Sequence[ScoringInput], int], list[LogProbs]]
 
 
 def check_config(lm: LanguageModel) -> None:
-    """Raise UserError if a token does not attend to all tokens before it, or angles depend on the whole call.
+    """Raise UserError if a token does not attend to all tokens before it, angles depend on the whole call, or more.
 
     Short inputs, as those of `check_computed`, would not show that.
     """
+    if not lm.has_plain_logits:
+        raise build_not_packable_error(lm, "changes logits after its output head")
     text = lm.model.config.get_text_config()
     kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
@@ -180,7 +182,9 @@ def check_computed(lm: LanguageModel, score: Score) -> None:
         together = score(items, 1024)
         kept = score(items[tail:], 1)  # one input per row, the second with the kept prefix of the first
     except (TypeError, ValueError, AttributeError, LookupError, RuntimeError, ImportError) as e:
-        raise build_not_packable_error(lm, f"fails on a packed row ({type(e).__name__}: {e})") from e
+        refuses = isinstance(e, TypeError) or "packing" in str(e)  # an argument of the forward pass
+        what = "does not hand layouts of rows to its attention" if refuses else f"fails on a row ({get_first_line(e)})"
+        raise build_not_packable_error(lm, what) from e
     packed = np.concatenate([*together, *kept])
     difference = np.abs(packed - np.concatenate([*expected, *expected[tail:]])).mean()
     if not difference <= TOLERANCE[str(lm.model.dtype).removeprefix("torch.")]:

@@ -98,7 +98,8 @@ class MethodOptions:
     """Folder of the language model; None: found by its name in the profile."""
     vectors: Path | None = None
     """Folder of document vectors, for the method ``vectors``."""
-    engine: "EngineName" = "packed"
+    engine: "EngineName | None" = None
+    """None: packed if the model can be."""
     keep_gains: bool = False
     """Return the gain of every token."""
     all_settings: bool = False

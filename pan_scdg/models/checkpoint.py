@@ -49,9 +49,11 @@ PUBLISHED = "as-published"
 """The position rule that changes nothing."""
 NEWER_TRANSFORMERS = {"ministral3": "5.23.0"}
 """Text architectures that the pinned transformers lacks, with a release that the tests of ``lm/`` pass with."""
+POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
+"""Fields for the longest input in tokens: that of most architectures, and those of GPT-2 and MPT."""
 FIELD_TYPES = {
     "model_type": str,
-    "max_position_embeddings": int,
+    **dict.fromkeys(POSITIONS, int),
     "architectures": list,
     "rope_scaling": dict,
     "rope_parameters": dict,
@@ -75,7 +77,7 @@ class ModelConfig:
     @property
     def positions(self) -> int | None:
         """Return the longest input in tokens; None if the file names no limit."""
-        return self.text.get("max_position_embeddings")
+        return next((self.text[field] for field in POSITIONS if self.text.get(field) is not None), None)
 
     @property
     def architectures(self) -> list[str]:

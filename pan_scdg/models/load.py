@@ -4,11 +4,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.models.checkpoint import (
+    POSITIONS,
     PUBLISHED,
     TOKENIZER,
     TOKENIZER_CONFIG,
@@ -42,6 +44,10 @@ ALTERED_LOGITS = {
 """Fields of a config that change logits after the output head, with the value that changes nothing."""
 
 
+EAGER_FIELDS = ("attn_logit_softcapping", "scale_attn_by_inverse_layer_idx")
+"""Fields of a config that change the scores of attention, which transformers ignores in sdpa."""
+
+
 @dataclass(frozen=True)
 class LanguageModel:
     """A loaded model and the tokenizer of the same folder; ``model`` is a transformers model in evaluation mode."""
@@ -51,12 +57,15 @@ class LanguageModel:
     device: str
     name: str
     fingerprint: str
+    has_plain_logits: bool = True
+    """The output head, applied to the decoder's hidden states, gives the model's logits."""
 
     @property
     def positions(self) -> int | None:
         """Return the longest input in tokens under the profile's position rule, None if the checkpoint has no limit."""
-        limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        return None if limit is None else int(limit)
+        text = self.model.config.get_text_config()
+        limits = (getattr(text, field, None) for field in POSITIONS)
+        return next((int(limit) for limit in limits if limit is not None), None)
 
 
 def load_tokenizer(
@@ -114,7 +123,7 @@ def load_model(
         tokenizer: the result of `load_tokenizer` for this folder, if known; None: loaded here.
 
     Raises:
-        UserError: folder, device and settings do not fit together, or logits are altered after the output head.
+        UserError: folder, device and settings do not fit together, or the model is not causal.
     """
     config = read_config(folder)
     check_device(settings, device)
@@ -126,13 +135,15 @@ def load_model(
         if device != "cpu":
             use_fused_norms(model)
         _check_vocabulary(model, tokenizer, folder)
-        _check_logits(model, folder)
-    return LanguageModel(tokenizer, model, device, settings.name, fingerprint)
+        has_plain_logits = _check_logits(model, folder)
+    return LanguageModel(tokenizer, model, device, settings.name, fingerprint, has_plain_logits)
 
 
 def get_decoder_and_head(model: Any) -> tuple[Any, Any]:
     """Return the text decoder, whose last hidden states include the final norm, and the output head."""
-    return model.get_decoder(), model.get_output_embeddings()
+    decoder = model.get_decoder()
+    # GPT-2 and GPT-NeoX keep it under a name that `get_decoder` does not look for, and return themselves
+    return model.base_model if decoder is model else decoder, model.get_output_embeddings()
 
 
 def check_probes(tokenizer: Tokenizer, probes: Mapping[str, Sequence[int]], folder: Path) -> None:
@@ -173,17 +184,25 @@ def _load_weights(folder: Path, config: ModelConfig, settings: "ModelSettings") 
 
     mistral3 = MISTRAL3 in config.architectures
     family: Any = transformers.Mistral3ForConditionalGeneration if mistral3 else transformers.AutoModelForCausalLM
-    published = settings.positions == PUBLISHED
-    model, info = family.from_pretrained(
+    attention = "sdpa" if settings.attention == "varlen" else settings.attention
+    if attention == "sdpa" and any(config.text.get(field) for field in EAGER_FIELDS):
+        attention = "eager"
+    load = partial(
+        family.from_pretrained,
         str(folder),
-        **({} if published else {"config": make_library_config(config, settings)}),
+        **({} if settings.positions == PUBLISHED else {"config": make_library_config(config, settings)}),
         dtype=getattr(torch, settings.dtype),
-        attn_implementation="sdpa" if settings.attention == "varlen" else settings.attention,
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=True,
         output_loading_info=True,
     )
+    try:
+        model, info = load(attn_implementation=attention)
+    except ValueError as e:
+        if "does not support" not in str(e):
+            raise
+        model, info = load()  # with an attention that the architecture has
     # transformers would fill these with random numbers and only print a warning
     if missing := sorted(info["missing_keys"]):
         raise UserError(f"{len(missing)} weights are missing, {missing[0]} first", "complete the checkpoint", folder)
@@ -218,27 +237,35 @@ def _check_vocabulary(model: Any, tokenizer: Any, folder: Path) -> None:
         )
 
 
-def _check_logits(model: Any, folder: Path) -> None:
-    """Raise UserError unless the head, applied to the decoder's hidden states, gives the model's own logits.
+def _check_logits(model: Any, folder: Path) -> bool:
+    """Return True if the head, applied to the decoder's hidden states, gives the model's own logits.
 
-    Log-probabilities are computed from head and decoder alone. The names in `ALTERED_LOGITS` catch what random or tiny
-    weights would hide; the forward pass on a few tokens catches alterations under other names.
+    The names in `ALTERED_LOGITS` catch what random or tiny weights would hide; the forward pass on a few tokens catches
+    alterations under other names.
+
+    Raises:
+        UserError: the logits are damaged, or those of a token depend on the tokens after it.
     """
     import torch
 
-    text = model.config.get_text_config()
-    altered = [f for f, plain in ALTERED_LOGITS.items() if getattr(text, f, plain) not in (None, plain)]
-    decoder, head = get_decoder_and_head(model)
-    if not altered and decoder is not model and head is not None:
-        ids = torch.arange(4, device=model.device)[None]
-        with torch.inference_mode():
-            own = model(input_ids=ids, use_cache=False).logits.float()
-            ours = head(decoder(input_ids=ids, use_cache=False).last_hidden_state).float()
+    ids = torch.arange(4, device=model.device)[None]
+    relative = 1e-4 if model.dtype == torch.float32 else 2e-2
+
+    def is_same(logits: Any, expected: Any) -> bool:
+        return logits.shape == expected.shape and bool((logits - expected).abs().max() <= relative * largest)
+
+    with torch.inference_mode():
+        own = model(input_ids=ids, use_cache=False).logits.float()
         if not own.isfinite().all() or bool((own == own[..., :1]).all()):
             what = "the model gives all tokens the same probability, or values that are not finite"
             raise UserError(f"{what}: its weights are damaged", FETCH_AGAIN, folder)
-        relative = 1e-4 if model.dtype == torch.float32 else 2e-2
-        if own.shape == ours.shape and (own - ours).abs().max() <= relative * own.abs().max():
-            return
-    what = ", ".join(altered) or type(model).__name__
-    raise UserError(f"logits are altered after the output head ({what})", "use a model with plain logits", folder)
+        largest = own.abs().max()
+        if not is_same(model(input_ids=ids[:, :3], use_cache=False).logits.float(), own[:, :3]):
+            what = f"{type(model).__name__} is not causal: a token changes the probabilities of those before it"
+            raise UserError(what, "use a causal language model", folder)
+        text = model.config.get_text_config()
+        decoder, head = get_decoder_and_head(model)
+        if any(getattr(text, f, plain) not in (None, plain) for f, plain in ALTERED_LOGITS.items()) or head is None:
+            return False
+        hidden = getattr(decoder(input_ids=ids, use_cache=False), "last_hidden_state", None)
+        return hidden is not None and is_same(head(hidden).float(), own)

@@ -52,6 +52,24 @@ def test_the_weights_load_at_the_first_call(
     assert (len(loads), model._engine.tokens) == (1, 2 * (19 + 8 * 9 if engine == "packed" else 8 * 29))
 
 
+def test_a_model_that_cannot_be_packed_is_computed_one_input_at_a_time(
+    tmp_path: Path, tiny_tokenizer: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf = pytest.importorskip("transformers")
+    size = {"vocab_size": 400, "hidden_size": 16, "num_hidden_layers": 1}
+    hf.MambaForCausalLM(hf.MambaConfig(**size)).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    lines: list[str] = []
+    monkeypatch.setattr("pan_scdg.lm.engine.say", lines.extend)
+    model = ScoringModel(FP32, "cpu", folder=tmp_path)
+    model.compute_log_probs(draw_inputs())
+    reason = f"{model.found.name} does not hand layouts of rows to its attention and cannot be packed"
+    assert lines == [f"note: inputs are computed one at a time: {reason}"]
+    assert model.take_incidents() == (f"inputs were computed one at a time: {reason}",)
+    with pytest.raises(UserError, match=f"{reason}. Use the engine reference"):
+        ScoringModel(FP32, "cpu", folder=tmp_path, engine="packed").compute_log_probs(draw_inputs())
+
+
 def test_a_lack_of_memory_is_an_incident(tiny_folder: Callable[[str], Path]) -> None:
     model = ScoringModel(FP32, "cpu", folder=tiny_folder("qwen3"))
     model.compute_log_probs(draw_inputs()[:1])

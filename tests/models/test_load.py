@@ -429,12 +429,12 @@ def test_the_dtype_is_never_changed_by_loading(copied: Path, monkeypatch: pytest
         load_model(copied, settings, "cpu")
 
 
-def test_soft_capped_logits_are_refused(tmp_path: Path, tiny_tokenizer: Callable[..., Any]) -> None:
-    save_gemma(tmp_path, tiny_tokenizer(), final_logit_softcapping=30.0)
-    with pytest.raises(UserError, match=r"altered after the output head \(final_logit_softcapping\)"):
-        load_model(tmp_path, EAGER, "cpu")
-    save_gemma(tmp_path, tiny_tokenizer(), final_logit_softcapping=None)
-    assert load_model(tmp_path, EAGER, "cpu").positions == 512
+@pytest.mark.parametrize("cap", [30.0, None])
+def test_capped_logits_are_noticed(tmp_path: Path, tiny_tokenizer: Callable[..., Any], cap: float | None) -> None:
+    save_gemma(tmp_path, tiny_tokenizer(), final_logit_softcapping=cap)
+    lm = load_model(tmp_path, FP32, "cpu")
+    assert (lm.positions, lm.has_plain_logits) == (512, cap is None)
+    assert lm.model.config._attn_implementation == "eager"  # the only one that caps scores
 
 
 def test_an_alteration_under_another_name_is_noticed(
@@ -448,8 +448,14 @@ def test_an_alteration_under_another_name_is_noticed(
         return output
 
     monkeypatch.setattr(transformers.Qwen3ForCausalLM, "forward", scale)
-    with pytest.raises(UserError, match=r"altered after the output head \(Qwen3ForCausalLM\)"):
-        load_model(tiny_folder("qwen3"), FP32, "cpu")
+    assert not load_model(tiny_folder("qwen3"), FP32, "cpu").has_plain_logits
+
+
+def test_a_model_that_reads_the_tokens_after_a_token_is_refused(tmp_path: Path) -> None:
+    config = transformers.BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+    transformers.BertLMHeadModel(config).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="BertLMHeadModel is not causal: a token changes the probabilities of those"):
+        load_model(tmp_path, FP32, "cpu", fingerprint="", tokenizer=range(9))  # type: ignore[arg-type]
 
 
 def save_gemma(folder: Path, tokenizer: Any, final_logit_softcapping: float | None) -> None:
