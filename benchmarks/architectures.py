@@ -6,13 +6,10 @@ are some alone and some with a common context, all longer than the sliding windo
 ``docs/architectures.md``.
 """
 
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import click
 import numpy as np
 import numpy.typing as npt
 

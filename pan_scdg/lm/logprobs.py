@@ -1,9 +1,8 @@
 """Teacher-forced token log-probabilities (paper, Teacher-Forced Token Log Probabilities)."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
-
 from inspect import signature
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt

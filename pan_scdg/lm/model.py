@@ -98,7 +98,7 @@ class ScoringModel:
 
     @property
     def incidents(self) -> list[str]:
-        """Return what may have changed last digits: another engine or attention, or smaller calls for lack of memory."""
+        """Return what may have changed last digits: one input at a time, another attention, or smaller calls."""
         if self._engine is None:
             return []
         attention, reason = self._engine.attention, self._engine.reason
