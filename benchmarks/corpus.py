@@ -31,7 +31,7 @@ will using used been over first both may most so there through any same under in
 case time order small large number system value result show model function field different new high low three after"""
 STOP, PARAGRAPH = 2 * FORMS, 2 * FORMS + 1
 """Marks in place of a word, at the end of a sentence."""
-DOCUMENT, QUERY = range(2)
+DOCUMENT, QUERY, PAPER = range(3)
 SYLLABLES = [consonant + vowel for consonant in "bcdfghklmprstvz" for vowel in "aeiou"]
 ENDINGS = ("", "s", "ned", "ning", "ly")
 Ids = npt.NDArray[np.int64]
@@ -46,6 +46,12 @@ def make_document_id(index: int) -> str:
 def make_document(index: int) -> str:
     """Return the text of a document."""
     return _join(_draw_document(index))
+
+
+def make_paper(number: int, words: int) -> str:
+    """Return a text of about so many words on a topic of its own, none of which is in the corpus."""
+    rng = np.random.default_rng([PAPER, number])
+    return _join(_draw_sentences(rng, _draw_topic(rng), round(words * 2 / sum(SENTENCE_WORDS))))
 
 
 def draw_sources(number: int, documents: int) -> list[int]:

@@ -15,12 +15,15 @@ import numpy as np
 
 from pan_scdg.evaluation.logistic import compute_probabilities
 from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
+from pan_scdg.evaluation.report import Estimate
+from pan_scdg.evaluation.resampling import find_interval
 from pan_scdg.methods import MethodSettings
 from pan_scdg.methods.cosine import CosineSettings, choose_officially
 from pan_scdg.methods.gains import GainSettings
 from pan_scdg.methods.vectors import VectorSettings
 from pan_scdg.profile import Profile
 from pan_scdg.scdg.decision import Choice, choose_threshold
+from studies.beside import Counts, OwnRow, compare, make_tables, warn_about_counts
 from studies.results import MANIFEST, Flags, Floats, Numbers, PairScores, Result, Values, read_manifest, read_scores
 from studies.splits import Split, count_classes, read_splits
 from studies.tables import Cell, Row, Section, Table, check_output, name_missing, write_report
@@ -31,7 +34,10 @@ OFFICIAL = CosineSettings, VectorSettings
 """Methods whose threshold is chosen as the official baseline chooses it, or published."""
 NO_PARAMETER = 0.0
 """Stands for the parameter of a method that has none."""
-BASELINES, OURS = "Baselines", "SCDG"
+BASELINES, OURS = "Baselines", "SCDG (Ours)"
+LABEL = "tab:pair_classification"
+SPLITS, SPLIT_COUNTS = "subsec:supp-pan25-splits", "tab:supp-pan25-split-statistics"
+"""Labels in the paper."""
 NAMES = {
     "alignment": "{0.model} sentence alignment",
     "bm25": "BM25 pair score",
@@ -178,9 +184,12 @@ def study_pairs(
     rows = [(method, evaluate(method, divisions, scores)) for method in methods]
     classes = Table("pairs", "Pairs that were scored", [count_classes(scores.pairs)])
     medians = name_missing(make_median_table(rows), missing)
-    tables = [classes, medians, make_choice_table(rows), *_list_longest(results, scores), make_split_table(rows)]
+    counts = [Counts(SPLITS, {"Splits": {"Count": len(divisions)}})]
+    counts += [count_parts(scores, split) for split in divisions]
+    beside = make_tables(compare(LABEL, [estimate_row(*row) for row in rows], counts))
+    more = [make_choice_table(rows), *_list_longest(results, scores), make_split_table(rows)]
     sections = [
-        Section("Results", tables=tables),
+        Section("Results", warn_about_counts(counts), [classes, medians, *beside, *more]),
         Section(
             "Deviations from the paper",
             [*scores.describe_missing("PAN25"), *_list_choices(methods), *_list_equal_scores(rows)],
@@ -188,6 +197,22 @@ def study_pairs(
     ]
     sources = {"results": [result.describe() for result in results], "splits": [s.name for s in divisions]}
     write_report(output, "Pair-level classification", sections, sources)
+
+
+def count_parts(scores: PairScores, split: Split) -> Counts:
+    """Return the classes of both parts of a split, and of all scored pairs, as the paper's table has them."""
+    by_id = {pair.pair_id: pair for pair in scores.pairs}
+    parts = {"Training": split.train, "Test": split.test, "All": by_id}
+    return Counts(SPLIT_COUNTS, {n: count_classes([by_id[i] for i in ids if i in by_id]) for n, ids in parts.items()})
+
+
+def estimate_row(method: Method, outcomes: Sequence[Outcome]) -> OwnRow:
+    """Return the medians over the splits, with the 2.5th and 97.5th percentile over them."""
+    values = {}
+    for name, heading in HEADINGS.items():
+        column = [outcome.measures[name] for outcome in outcomes]
+        values[heading] = Estimate(_compute_median(column), *find_interval(np.array(column)))
+    return OwnRow(method.name, values)
 
 
 def _list_choices(methods: Sequence[Method]) -> list[str]:

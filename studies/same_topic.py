@@ -17,12 +17,16 @@ import numpy as np
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.logistic import TOLERANCE
-from pan_scdg.evaluation.pairs import compute_pair_metrics
+from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics
+from pan_scdg.evaluation.report import Estimate
+from pan_scdg.evaluation.resampling import Intervals
 from pan_scdg.methods import MethodSettings
 from pan_scdg.methods.gains import GainSettings
 from pan_scdg.scdg.decision import require_both_classes
 from pan_scdg.settings import LogisticWeights
-from studies.pairs import NO_PARAMETER, Method, compute_scores, name_results, vary_gains
+from studies import beside
+from studies.beside import Counts, OwnRow, compare, warn_about_counts
+from studies.pairs import NO_PARAMETER, Method, compute_scores, count_parts, name_results, vary_gains
 from studies.results import (
     MANIFEST,
     Flags,
@@ -45,6 +49,8 @@ GAIN_ROWS = {
     "Gain-distribution logistic": "gain-logistic",
 }
 """The aggregations of the rows of SCDG."""
+PROXY, TRADE_OFF, NEWS_COUNTS = "tab:pan25_multinews", "tab:supp-pan25-multinews-tradeoff", "tab:supp-multinews-split"
+"""Labels in the paper."""
 
 
 class Pool(NamedTuple):
@@ -74,6 +80,8 @@ class TopicResult(NamedTuple):
     choice: PooledChoice
     measures: Mapping[str, float]
     """On the test part of PAN25; nan if undefined."""
+    intervals: Intervals
+    """Of the measures, over resampled pairs."""
     positive: int
     """News pairs of the test part that are decided positive, of ..."""
     news: int
@@ -82,6 +90,15 @@ class TopicResult(NamedTuple):
     def positive_rate(self) -> float:
         """Return the proxy of a false-positive rate, from 0 to 1; nan without news pairs."""
         return self.positive / self.news if self.news else float("nan")
+
+    @property
+    def rate_interval(self) -> Estimate:
+        """Return the rate with its exact binomial (Clopper-Pearson) 95 % interval."""
+        from scipy.stats import binomtest
+
+        if not self.news:
+            return Estimate(*[float("nan")] * 3)
+        return Estimate(self.positive_rate, *map(float, binomtest(self.positive, self.news).proportion_ci()))
 
 
 def choose_pooled(scores: Floats, labels: Flags, is_pan25: Flags) -> PooledChoice:
@@ -124,9 +141,10 @@ def evaluate_topic(method: Method, pool: Pool) -> TopicResult:
     scores = compute_scores(settings, method.values)
     choice = choose_pooled(scores[training], labels, pool.is_pan25[training])
     decided = scores >= choice.threshold
-    measures = compute_pair_metrics(pool.labels[own], scores[own], decided[own])
+    of_pan25 = (pool.labels[own], scores[own], decided[own])
+    measures, intervals = compute_pair_metrics(*of_pan25), bootstrap_pairs(*of_pan25)
     news = decided[pool.test[~pool.is_pan25[pool.test]]]
-    return TopicResult(method, settings, choice, measures, int(news.sum()), len(news))
+    return TopicResult(method, settings, choice, measures, intervals, int(news.sum()), len(news))
 
 
 def list_topic_methods(results: Sequence[tuple[Result, Result]], pan25: PairScores, news: PairScores) -> list[Method]:
@@ -184,7 +202,8 @@ def study_same_topic(
     pan25 = read_scores([result for result, _ in matched], manifest)
     news = read_scores([result for _, result in matched], news_manifest)
     split = read_splits(own / "splits", manifest)[0]
-    pool = make_pool(pan25, news, split, read_split(topic / "split.csv", news_manifest))
+    news_split = read_split(topic / "split.csv", news_manifest)
+    pool = make_pool(pan25, news, split, news_split)
     outcomes = [evaluate_topic(method, pool) for method in list_topic_methods(matched, pan25, news)]
     classes: list[Row] = [
         {"Data": name, **count_classes(scores.pairs)} for name, scores in (("PAN25", pan25), ("News", news))
@@ -198,12 +217,34 @@ def study_same_topic(
         *pan25.describe_missing("PAN25"),
         *news.describe_missing("the news"),
     ]
+    kept = {pair.pair_id for pair in news.pairs}
+    parts = {"Training": news_split.train, "Test": news_split.test, "All": kept}
+    pairs = {name: {"Pairs": len(kept.intersection(ids))} for name, ids in parts.items()}
+    counts = [count_parts(pan25, split), Counts(NEWS_COUNTS, pairs)]
+    tables = [
+        Table("pairs", "Pairs that were scored", classes),
+        *make_tables(outcomes, missing),
+        *beside.make_tables(compare_outcomes(outcomes, counts)),
+    ]
     sections = [
-        Section("Results", tables=[Table("pairs", "Pairs that were scored", classes), *make_tables(outcomes, missing)]),
+        Section("Results", warn_about_counts(counts), tables),
         Section("Deviations from the paper", deviations),
     ]
     sources = {"results": [result.describe() for result in results], "split": split.name}
     write_report(output, "Same-topic stress test", sections, sources)
+
+
+def compare_outcomes(outcomes: Sequence[TopicResult], counts: Sequence[Counts]) -> list[Row]:
+    """Return the figures of both tables beside the paper's."""
+    proxies, utilities = [], []
+    for outcome in outcomes:
+        name = outcome.method.name
+        row = name.partition(", ")[0]  # of several language models, each is compared
+        proxies.append(OwnRow(name, {"Proxy FPR": outcome.rate_interval}, row))
+        headings = {"Prec.": "precision", "Rec.": "recall", "F1": "f1"}
+        measures = {h: Estimate(outcome.measures[m], *outcome.intervals[m]) for h, m in headings.items()}
+        utilities.append(OwnRow(name, {**measures, "Pos. rate": outcome.rate_interval}, row))
+    return [*compare(PROXY, proxies, counts), *compare(TRADE_OFF, utilities, counts)]
 
 
 def make_tables(outcomes: Sequence[TopicResult], missing: Sequence[str] = ()) -> list[Table]:

@@ -23,7 +23,14 @@ class Percent(NamedTuple):
     share: float
 
 
-Cell = str | int | float | Percent | Estimate | None
+class Interval(NamedTuple):
+    """The ends of an interval."""
+
+    low: float | Percent
+    high: float | Percent
+
+
+Cell = str | int | float | Percent | Estimate | Interval | None
 Row = Mapping[str, Cell]
 """Cells by column."""
 
@@ -35,7 +42,7 @@ class Table(NamedTuple):
     caption: str
     rows: Sequence[Row]
     better: Mapping[str, Callable[[Iterable[float]], float]] = {}
-    """The columns whose best values are bold: ``max`` or ``min``."""
+    """The columns whose best values are bold and second best underlined: ``max`` or ``min``."""
     groups: Sequence[str] = ()
     """The heading of each row; rows of one heading follow each other. Empty: no headings."""
     on_page: bool = True
@@ -113,17 +120,23 @@ def format_page(title: str, sections: Sequence[Section]) -> str:
 
 
 def format_markdown(table: Table) -> str:
-    """Return the table in Markdown (GFM), with headings of groups as rows and the best values in bold."""
+    """Return the table in Markdown (GFM), with headings of groups as rows.
+
+    The best and the second-best distinct values, as they are shown, are bold and underlined, as in the paper.
+    """
     columns = table.columns
     texts = [[escape_markdown(show(row.get(name))) for name in columns] for row in table.rows]
     for name, choose in table.better.items():
         column = columns.index(name)
         numbers = [_to_number(row.get(name)) for row in table.rows]
-        defined = [number for number in numbers if not math.isnan(number)]
-        best = show(choose(defined)) if defined else ""
-        for cells, number in zip(texts, numbers, strict=True):
-            if not math.isnan(number) and show(number) == best:
-                cells[column] = f"**{cells[column]}**"
+        shown = {cells[column]: n for cells, n in zip(texts, numbers, strict=True) if not math.isnan(n)}
+        for begin, end in (("**", "**"), ("<ins>", "</ins>")):
+            if shown:
+                chosen = choose(shown.values())
+                best = next(text for text, number in shown.items() if number == chosen)
+                del shown[best]
+                for cells in texts:
+                    cells[column] = f"{begin}{best}{end}" if cells[column] == best else cells[column]
     numeric = [not any(isinstance(row.get(name), str) for row in table.rows) for name in columns]
     lines = [[escape_markdown(name) for name in columns], ["---:" if right else "---" for right in numeric]]
     groups = table.groups or [""] * len(texts)
@@ -138,6 +151,8 @@ def show(value: Cell) -> str:
     """Return the text of a cell: 4 decimals, percent as in the paper, ``-`` if it is missing or undefined."""
     if isinstance(value, Percent):
         return format_cell(value.share) if math.isnan(value.share) else f"{100 * value.share:.4f}%"
+    if isinstance(value, Interval):
+        return f"[{show(value.low)}, {show(value.high)}]"
     return format_cell(value)
 
 
@@ -155,7 +170,7 @@ def escape_markdown(text: str) -> str:
 def _to_number(value: Cell) -> float:
     if isinstance(value, Percent | Estimate):
         return float(value[0])
-    return math.nan if value is None or isinstance(value, str) else float(value)
+    return math.nan if value is None or isinstance(value, str | Interval) else float(value)
 
 
 def _make_json(table: Table) -> dict[str, Any]:
@@ -168,8 +183,8 @@ def _make_json(table: Table) -> dict[str, Any]:
 
 
 def _convert_cell(value: Cell) -> Any:
-    """Return a JSON value: an estimate has three numbers, a share is 0 to 1, what is undefined is null."""
-    if isinstance(value, Estimate):
+    """Return a JSON value: an estimate or interval by its fields, a share from 0 to 1, null for what is undefined."""
+    if isinstance(value, Estimate | Interval):
         return {name: _convert_cell(number) for name, number in value._asdict().items()}
     if isinstance(value, Percent):
         return _convert_cell(value.share)
