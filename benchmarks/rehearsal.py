@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from multiprocessing import get_context
 from pathlib import Path
 
 import click
@@ -89,20 +90,27 @@ def measure(step: str, words: list[str], written: Path | None) -> Mapping[str, o
     if process.returncode:
         raise click.ClickException(f"{step} ended with {process.returncode}")
     size = 0 if written is None else sum(p.stat().st_size for p in written.rglob("*") if p.is_file())
-    return {
+    row = {
         "step": step,
         "minutes": round((time.monotonic() - began) / 60, 2),
         "processor minutes": round((used.ru_utime + used.ru_stime) / 60, 2),
         "memory (MiB)": used.ru_maxrss >> 10,
         "disk (MB)": None if written is None else round(size / 1e6),
     }
+    click.echo(row, err=True)
+    return row
 
 
 @click.command(help=__doc__)
 @click.option("--pairs", default=PAIRS, show_default=True, type=click.IntRange(10))
 @click.option("--output", required=True, type=click.Path(path_type=Path, file_okay=False))
 def main(pairs: int, output: Path) -> None:
-    write_pairs(output / "data" / "pan25", pairs)
+    # in a process of its own: a child's peak memory is at least that of the process that starts it
+    writer = get_context("spawn").Process(target=write_pairs, args=(output / "data" / "pan25", pairs))
+    writer.start()
+    writer.join()
+    if writer.exitcode:
+        raise click.ClickException("the papers could not be written")
     prepared = output / "prepared"
     own = str(prepared / "pan25")
     run = ["pan_scdg", "run", "--input", own]

@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from bisect import bisect_right
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pan_scdg.logs import LOGGER, say, shows_notes
@@ -32,6 +33,20 @@ def format_count(number: int, noun: str) -> str:
     """Return a number and what it counts: "1 query", "2,000 queries"."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+class Stopwatch:
+    """Adds up the seconds of stages, by their names."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def measure(self, stage: str) -> Iterator[None]:
+        """Add the time of a block to a stage."""
+        began = time.monotonic()
+        yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - began
 
 
 class Progress:

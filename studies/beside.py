@@ -18,10 +18,16 @@ FIGURES = Path(__file__).with_name("paper.toml")
 REPRODUCED, DIFFERS = "reproduced", "differs"
 OTHER_COUNTS = "not comparable: other counts"
 NOT_IN_THE_PAPER = "not in the paper"
+BASELINES, OURS = "Baselines", "SCDG (Ours)"
+"""Headings of groups of rows."""
+HYPERPARAMETERS = "tab:supp-hyperparameters"
+SPLIT_COUNTS, CONTEXTS = "tab:supp-pan25-split-statistics", "eq:supp-retention-manifest-size"
+"""Labels in the paper."""
 HALF_UNIT = 0.5e-4
 """Half a unit of the last digit that the paper prints."""
 SLACK = 1e-12
 """For a decimal that has no exact binary form."""
+WARNING = "warning: other counts than the paper's"
 COMPARISON, VERDICTS = "comparison", "verdicts"
 """Names of the tables in a report."""
 PRINTED = "Printed in"
@@ -67,6 +73,21 @@ def read_texts() -> Mapping[str, float]:
     return {text["name"]: text["value"] for text in read_toml(FIGURES).unwrap()["text"]}
 
 
+def list_hyperparameters(chosen: Mapping[str, str]) -> list[Row]:
+    """Return rows of the paper's table of hyperparameters, with what was chosen here by their names."""
+    paper = read_paper()[HYPERPARAMETERS].rows
+    spaces = ("Search space", "Selection criterion")
+    return [
+        {
+            "Hyperparameter": name,
+            **{column: str(paper[name][column]) for column in spaces if name in paper},
+            "Paper": str(paper[name]["Final value"] if name in paper else read_texts()[name]),
+            "Here": value,
+        }
+        for name, value in chosen.items()
+    ]
+
+
 def list_rows(labels: Iterable[str]) -> list[str]:
     """Return the names of the rows of tables, each once, in their order."""
     return list(dict.fromkeys(row for label in labels for row in read_paper()[label].rows))
@@ -89,26 +110,40 @@ class Counts(NamedTuple):
             if isinstance(expected := paper.rows.get(row, {}).get(column, 0), int) and count != expected
         ]
 
+    def list_rows(self, key: str) -> list[Row]:
+        """Return rows with the paper's count after each of ours; ``key`` heads the names of the rows."""
+        paper = read_paper()[self.label]
+        wide: list[Row] = []
+        for name, columns in self.rows.items():
+            cells: dict[str, Any] = {key: name}
+            for column, count in columns.items():
+                heading = "Paper" if len(paper.columns) == 1 else f"{column}, paper"
+                cells |= {column: count, heading: paper.rows.get(name, {}).get(column)}
+            wide.append(cells)
+        return wide
+
+
+def count_quantities(label: str, quantities: Mapping[str, int]) -> Counts:
+    """Return counts that have one column."""
+    return Counts(label, {name: {"Count": count} for name, count in quantities.items()})
+
+
+def count_contexts(pairs: int, records: Iterable[Mapping[str, Any]]) -> Counts:
+    """Return the counts of the paper's equation: of pairs that are in all results, and of contexts that were made."""
+    made = list(records)
+    counts = {
+        "Pairs": pairs,
+        "Retention levels": len({record["retention"] for record in made}),
+        "Seed indices": len({record["seed"] for record in made}),
+        "Contexts": len(made),
+    }
+    return count_quantities(CONTEXTS, counts)
+
 
 def warn_about_counts(counts: Iterable[Counts]) -> list[str]:
     """Return one line that names all counts that are not the paper's, if there are any."""
     others = list(dict.fromkeys(text for one in counts for text in one.list_others()))
-    return [f"Warning: other counts than the paper's: {'; '.join(others)}."] if others else []
-
-
-def add_paper(label: str, rows: Iterable[Row], key: str) -> list[Row]:
-    """Return rows with the paper's figure after each column that its table has; ``key`` names the column of the row."""
-    paper = read_paper()[label]
-    wide: list[Row] = []
-    for row in rows:
-        figures = paper.rows.get(str(row.get(key)), {})
-        cells: dict[str, Any] = {}
-        for name, value in row.items():
-            cells[name] = value
-            if name in paper.columns:
-                cells["Paper" if len(paper.columns) == 1 else f"{name}, paper"] = figures.get(name)
-        wide.append(cells)
-    return wide
+    return [f"{WARNING}: {'; '.join(others)}."] if others else []
 
 
 class OwnRow(NamedTuple):

@@ -23,7 +23,7 @@ from pan_scdg.methods.gains import GainSettings
 from pan_scdg.methods.vectors import VectorSettings
 from pan_scdg.profile import Profile
 from pan_scdg.scdg.decision import Choice, choose_threshold
-from studies.beside import Counts, OwnRow, compare, make_tables, warn_about_counts
+from studies.beside import BASELINES, OURS, SPLIT_COUNTS, Counts, OwnRow, compare, make_tables, warn_about_counts
 from studies.results import MANIFEST, Flags, Floats, Numbers, PairScores, Result, Values, read_manifest, read_scores
 from studies.splits import Split, count_classes, read_splits
 from studies.tables import Cell, Row, Section, Table, check_output, name_missing, write_report
@@ -34,9 +34,7 @@ OFFICIAL = CosineSettings, VectorSettings
 """Methods whose threshold is chosen as the official baseline chooses it, or published."""
 NO_PARAMETER = 0.0
 """Stands for the parameter of a method that has none."""
-BASELINES, OURS = "Baselines", "SCDG (Ours)"
-LABEL = "tab:pair_classification"
-SPLITS, SPLIT_COUNTS = "subsec:supp-pan25-splits", "tab:supp-pan25-split-statistics"
+LABEL, SPLITS = "tab:pair_classification", "subsec:supp-pan25-splits"
 """Labels in the paper."""
 NAMES = {
     "alignment": "{0.model} sentence alignment",

@@ -35,6 +35,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import Passage
 from studies import authors as published
 from studies.authors import NewsRecord, PairRecord, find_file
+from studies.beside import SPLIT_COUNTS, WARNING, Counts, count_contexts, count_quantities, warn_about_counts
 from studies.contexts import MAX_INSTANCES, SEEDS, make_contexts, read_pool, select_instances
 from studies.corpora import DataFolders, TruePair, collect_reused, read_clusters, read_corpora
 from studies.results import MANIFEST, Names, strip_name
@@ -61,12 +62,21 @@ READ = {part: (part,) for part in PARTS} | {"retention": ("pan25", "multinews")}
 MAX_TOKENS = 128_000
 """Of both documents of a pair together; longer pairs are left out (paper, Length filtering)."""
 PAPER_TOKENIZER, BUNDLED_TOKENIZER = "Qwen3-8B-Base", "scdg-mini"
+COUNTED_TOGETHER = 32
+"""Documents whose tokens are counted at once, on all cores."""
 NEWS_SEED, MAX_NEWS_PAIRS = 42, 8000
 SPLIT_INDEX, AUXILIARY_PAIRS, EXCLUSIONS = "manifest_index.json", "pan2026_pairs_manifest.jsonl", "exclusion_log.jsonl"
 DRAWN_DOCUMENTS = 20
 """Of each query, in the auxiliary pairs: with the 614 judged ones the paper's 4,614."""
 MAX_LENGTH_DIFFERENCE = 50
 """Characters by which the contexts of a pair and seed may differ (paper, Length control)."""
+
+
+MANIFEST_NEEDED = (
+    "The paper takes its pairs from the validation part of PAN 2025, which has 7,976. It keeps 6,791, by a filter of "
+    f"{MAX_TOKENS:,} tokens that its longest input, 65,868 tokens, is far below: without the authors' manifest "
+    "(--authors) these are other pairs than the paper's."
+)
 
 
 class Source(NamedTuple):
@@ -117,11 +127,12 @@ def prepare(
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
         staged = Path(scratch) / "staged"
         sections = [prepare_part[part](staged / part) for part in PARTS if part in chosen]
+        others = [f"{part.heading}: {line}" for part in sections for line in part.points if line.startswith(WARNING)]
         write_report(staged, "Data of the studies", sections, {"parts": list(chosen)})
         if target.exists():
             shutil.rmtree(target)
         staged.rename(target)
-    return notices.list_warnings()
+    return [*notices.list_warnings(), *(f"warning: {line.replace('warning: ', '')}" for line in others)]
 
 
 def write_texts(folder: Path, texts: Mapping[tuple[str, str], str]) -> None:
@@ -167,20 +178,24 @@ def _prepare_pan25(true_pairs: Sequence[TruePair], source: Source, folder: Path)
     )
     by_split = _write_splits(folder / "splits", splits, pairs)
     names = [pair.names for pair in pairs]
-    statistics: list[Row] = [{"Quantity": f"{name} pairs", "Count": n} for name, n in count_classes(pairs).items()]
-    statistics += [
-        {"Quantity": what, "Count": len({name[side] for name in names})}
-        for side, what in enumerate(("Suspicious documents", "Sources"))
-    ]
+    classes = count_classes(pairs)
+    statistics = {
+        **{f"{name} pairs".replace("Total", "All"): classes[name] for name in ("Total", "Positive", "Negative")},
+        **{f"Unique {side} files": len({own[i] for own in names}) for i, side in enumerate(("suspicious", "source"))},
+    }
     first = by_split[0]
-    sizes: list[Row] = [{"Part": part, **first[part]} for part in ("train", "test")]
+    sizes = {"Training": first["train"], "Test": first["test"], "All": classes}
     overlaps: list[Row] = [{k: v for k, v in row.items() if not isinstance(v, dict)} for row in by_split]
+    counts = [count_quantities("tab:supp-pan25-pair-statistics", statistics), Counts(SPLIT_COUNTS, sizes)]
+    others = warn_about_counts(counts)
+    if others and find_file(source.authors, published.PAIRS) is None:
+        points.append(MANIFEST_NEEDED)
     tables = [
-        Table("pan25-pairs", "The manifest of pairs", statistics),
-        Table("pan25-splits", "Both parts of the first split", [*sizes, {"Part": "all", **count_classes(pairs)}]),
+        Table("pan25-pairs", "The manifest of pairs", counts[0].list_rows("Quantity")),
+        Table("pan25-splits", "Both parts of the first split", counts[1].list_rows("Partition")),
         Table("pan25-overlaps", "What both parts of each split share", overlaps),
     ]
-    return Section("PAN25", points=points, tables=tables)
+    return Section("PAN25", points=[*others, *points], tables=tables)
 
 
 def _write_splits(folder: Path, splits: Sequence[Split], pairs: Sequence[PairRecord]) -> list[dict[str, Any]]:
@@ -206,12 +221,14 @@ def _name_documents(true: TruePair) -> Names:
 def _make_manifest(true_pairs: Sequence[TruePair], tokenizer: Path | None) -> tuple[list[PairRecord], list[str]]:
     """Return the pairs that are not too long, and sentences on how they were measured."""
     count_tokens, points = _open_tokenizer(tokenizer)
-    documents = {file.path: file for true in true_pairs for file in true.pair[:2]}
+    documents = list({file.path: file for true in true_pairs for file in true.pair[:2]}.values())
     tokens: dict[Path, int] = {}
     with Progress("counting tokens", len(documents)) as progress:
-        for path, file in documents.items():
-            tokens[path] = count_tokens(read_text(file))
-            progress.update()
+        for start in range(0, len(documents), COUNTED_TOGETHER):
+            files = documents[start : start + COUNTED_TOGETHER]
+            for file, count in zip(files, count_tokens([read_text(file) for file in files]), strict=True):
+                tokens[file.path] = count
+                progress.update()
     records = []
     for true in true_pairs:
         sizes = [tokens[file.path] for file in true.pair[:2]]
@@ -250,8 +267,10 @@ def _make_annotation(source: str, passage: Passage) -> dict[str, Any]:
     }
 
 
-def _open_tokenizer(folder: Path | None) -> tuple[Callable[[str], int], list[str]]:
-    """Return a function that counts tokens without special ones, and a sentence if it is not the paper's tokenizer.
+def _open_tokenizer(folder: Path | None) -> tuple[Callable[[list[str]], list[int]], list[str]]:
+    """Return a function that counts the tokens of texts, and a sentence if it is not the paper's tokenizer.
+
+    Special tokens are not counted.
 
     The paper counts with the tokenizer of Qwen3-8B-Base whatever model scores, so that all models have the same pairs.
     """
@@ -272,7 +291,7 @@ def _open_tokenizer(folder: Path | None) -> tuple[Callable[[str], int], list[str
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as e:  # the library raises nothing more specific
         raise UserError(f"the tokenizer cannot be read: {e}", "give a folder with tokenizer.json", path) from e
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids), points
+    return lambda texts: [len(one) for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)], points
 
 
 def _read_given_manifest(path: Path, corpus: Mapping[Names, TruePair]) -> list[PairRecord]:
@@ -299,25 +318,32 @@ def _prepare_pan26(source: Source, notices: Notices, folder: Path) -> Section:
     auxiliary = list(_draw_auxiliary_pairs(ids, qrels, sorted(corpus.ids)))
     write_records(folder / AUXILIARY_PAIRS, auxiliary)
     grades = [grade for judged in qrels.values() for grade in judged.values()]
-    rows: list[Row] = [
-        {"Quantity": "Queries", "Count": len(queries)},
-        {"Quantity": "Candidate source documents", "Count": len(corpus)},
-        {"Quantity": "Judgements", "Count": len(grades)},
+    quantities = {
+        "Suspicious queries": len(queries),
+        "Candidate source documents": len(corpus),
+        "All relevance judgments": len(grades),
+        **{f"Grade-{grade} judgments": grades.count(grade) for grade in sorted({1, 2, 3, *grades})},
+    }
+    by_fold = {str(number): [fold for fold in folds if fold.fold == number] for number in range(FOLDS)}
+    sizes = {**{number: {"Queries": len(own)} for number, own in by_fold.items()}, "All": {"Queries": len(folds)}}
+    counts = [
+        count_quantities("tab:supp-pan26-statistics", quantities),
+        Counts("tab:supp-pan26-folds", sizes),
+        Counts("tab:supp-data-artifacts", {AUXILIARY_PAIRS: {"Rows": len(auxiliary)}}),
     ]
-    rows += [{"Quantity": f"Grade {grade}", "Count": grades.count(grade)} for grade in sorted({*grades})]
-    rows.append({"Quantity": "Auxiliary pairs", "Count": len(auxiliary)})
-    sizes: list[Row] = []
-    for number in range(FOLDS):
-        members = [fold for fold in folds if fold.fold == number]
-        sizes.append({"Fold": number, "Queries": len(members), "Role": members[0].role if members else None})
-    sizes.append({"Fold": "all", "Queries": len(folds)})
+    roles: dict[str, str] = {number: own[0].role for number, own in by_fold.items() if own}
     points = [
         "The folds are made here, from a seed: the paper's are in a file."
         if given is None
         else "The folds are those of the authors."
     ]
-    tables = [Table("pan26", "Queries and judgements", rows), Table("pan26-folds", "Folds of the queries", sizes)]
-    return Section("PAN26", points=points, tables=tables)
+    rows = [{**row, "Role": roles.get(str(row["Fold"]))} for row in counts[1].list_rows("Fold")]
+    tables = [
+        Table("pan26", "Queries and judgements", counts[0].list_rows("Quantity")),
+        Table("pan26-folds", "Folds of the queries", rows),
+        Table("pan26-auxiliary", "Auxiliary pairs", counts[2].list_rows("File")),
+    ]
+    return Section("PAN26", points=[*warn_about_counts(counts), *points], tables=tables)
 
 
 def _draw_auxiliary_pairs(
@@ -353,17 +379,18 @@ def _prepare_news(source: Source, folder: Path) -> Section:
     if any(shared.values()):
         raise UserError(f"training and test have clusters in common: {shared}", "give another split", given_split)
     (folder / "split.csv").write_text(format_split(split, pairs), encoding="utf-8")
-    rows: list[Row] = [
-        {"Partition": part, "Pairs": len(ids), "Clusters": len({clusters[i] for i in ids})}
-        for part, ids in (("train", split.train), ("test", split.test), ("all", list(clusters)))
-    ]
+    parts = {"Training": split.train, "Test": split.test, "All": tuple(clusters)}
+    sizes = {part: {"Pairs": len(ids), "Clusters": len({clusters[i] for i in ids})} for part, ids in parts.items()}
+    counts = Counts("tab:supp-multinews-split", sizes)
     points = [
+        *warn_about_counts([counts]),
         "The pairs are drawn here, one of each cluster: the paper does not say in which order it draws."
         if given is None
         else f"The pairs are those of {given.name} of the authors.",
         f"Both parts of the split share: {', '.join(f'{name}={count}' for name, count in shared.items())}.",
     ]
-    return Section("Multi-News", points=points, tables=[Table("multinews", "Pairs and their clusters", rows)])
+    table = Table("multinews", "Pairs and their clusters", counts.list_rows("Partition"))
+    return Section("Multi-News", points=points, tables=[table])
 
 
 def _draw_news(folder: Path) -> list[NewsRecord]:
@@ -425,13 +452,14 @@ def _prepare_retention(corpus: Sequence[TruePair], source: Source, folder: Path)
     widest = _measure_lengths(records, sizes)
     write_records(folder / MANIFEST, records)
     write_pairs(folder, [(strip_name(record["susp_file"]), strip_name(record["src_file"])) for record in records])
+    counts = count_contexts(len({record["pair_id"] for record in records}), records)
     rows = [
-        {"Quantity": "Instances", "Count": len({record["pair_id"] for record in records})},
+        *counts.list_rows("Quantity"),
         *rows,
-        {"Quantity": "Contexts", "Count": len(records)},
-        {"Quantity": "Largest difference of their lengths (characters)", "Count": widest},
+        {"Quantity": "Largest difference of the lengths of contexts (characters)", "Count": widest},
     ]
-    return Section("Retention", points, [Table("retention", "Instances and contexts of the retention study", rows)])
+    points = [*warn_about_counts([counts]), *points]
+    return Section("Retention", points, [Table("retention", "Pairs and contexts of the retention study", rows)])
 
 
 PreparedContext = tuple[dict[str, Any], str, str]
@@ -456,7 +484,7 @@ def _draw_contexts(
                     yield context.make_record(instance), instance.target, context.text
                 progress.update()
 
-    rows: list[Row] = [{"Quantity": "Candidates before them that were not taken", "Count": len(rejected)}]
+    rows: list[Row] = [{"Quantity": "Candidates before these pairs that were not taken", "Count": len(rejected)}]
     points = [
         "The seed of a pair is made from a SHA-256 of its id, for Python's hash differs from process to process.",
         f"Seeds: {len(source.seeds)} of the paper's {len(SEEDS)}. "

@@ -28,6 +28,8 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples, find_interval
+from studies import beside
+from studies.beside import Counts, OwnRow, compare, count_contexts, warn_about_counts
 from studies.contexts import LEVELS
 from studies.corpora import Span
 from studies.results import GAINS, MANIFEST, Floats, Names, Result, read_lines, strip_name
@@ -42,11 +44,15 @@ LEAST_SQUARES = "least squares"
 FITS = ("paper", "ours")
 """The fit of L-BFGS with any warning, and one whose covariance is not singular."""
 SLOPES = {
-    "new (b2)": ((0, 0, 1, 0), False),
-    "difference (b3)": ((0, 0, 0, 1), False),
-    "plagiarism (b2 + b3)": ((0, 0, 1, 1), True),
+    "New (b2)": ((0, 0, 1, 0), False),
+    "Difference (b3)": ((0, 0, 0, 1), False),
+    "Plag. (b2 + b3)": ((0, 0, 1, 1), True),
 }
 """The weights of the coefficients in each slope, and whether its test is one-sided; b3 is the primary hypothesis."""
+NORMAL_95 = 1.959963984540054
+"""Standard errors on each side of an estimate that give its 95 % interval."""
+MIXED, BOOTSTRAP = "tab:supp-retention-mixed-results", "tab:supp-retention-bootstrap-results"
+"""Labels in the paper."""
 MIN_P = 1e-4
 """Smaller p-values are shown as below it."""
 STYLE = {"plagiarism": ("plagiarism-labelled content", "#b2182b", "o-"), "new": ("new content", "#2166ac", "s--")}
@@ -157,6 +163,11 @@ class MixedFit(NamedTuple):
     warnings: Sequence[str]
     """Warnings of the library and reasons of failures, in their order, each once."""
 
+    def list_columns(self) -> list[tuple[str, float]]:
+        """Return estimate, standard error and p of each slope by the headings of the paper's table."""
+        ends = ("", ", SE", ", p")
+        return [(f"{slope}{end}", v) for slope, own in self.slopes.items() for end, v in zip(ends, own, strict=True)]
+
 
 class RetentionResults(NamedTuple):
     """The results of one language model; for the slopes see `resample_slopes`."""
@@ -192,9 +203,9 @@ def resample_slopes(gains: Floats) -> dict[str, Estimate | float]:
     centred = np.array(LEVELS) - np.mean(LEVELS)
     by_pair = gains @ centred / (centred @ centred)
     plagiarism, new = (draw_weights(len(gains)) @ by_pair).T
-    slopes = {"Plagiarism slope": plagiarism, "New slope": new, "Difference": plagiarism - new}
+    slopes = {"Plag. slope": plagiarism, "New slope": new, "Difference": plagiarism - new}
     positive = float(np.mean(plagiarism > 0))
-    return {**{name: _summarise(values) for name, values in slopes.items()}, "Pr(plagiarism slope > 0)": positive}
+    return {**{name: _summarise(values) for name, values in slopes.items()}, "Pr(plag. slope > 0)": positive}
 
 
 def _summarise(values: Floats) -> Estimate:
@@ -287,14 +298,15 @@ def study_retention(
         raise UserError(what, "complete the run, or give --allow-incomplete for a look")
     models = {name: estimate_retention(own.gains) for name, own in means.items()}
     figure = draw({name: model.curves for name, model in models.items()})
+    counts = [count_contexts(min(model.pairs for model in models.values()), contexts.values())]
+    tables, compared = make_tables(models, missing), compare_models(models, counts)
     deviations = [
         "Spans of every truth file of a suspicious document count as reused.",
-        "The fit named ours is that of the first optimiser whose covariance is not singular.",
         *(f"{name}, {pair_id} is left out: {why}." for (name, pair_id), why in lost.items()),
     ]
     sections = [
-        Section("Results", list_fits(models), make_tables(models, missing), [FIGURE]),
-        Section("Deviations from the paper", deviations),
+        Section("Results", warn_about_counts(counts), [*tables, *beside.make_tables(compared)], [FIGURE]),
+        Section("Deviations from the paper", [*deviations, *list_fits(models)]),
     ]
     files = {f"{TOKEN_MEANS}/{slugify(name)}.csv": own.format_csv() for name, own in means.items()}
     sources = {"results": [result.describe() for result in results]}
@@ -321,16 +333,15 @@ def list_fits(models: Models) -> list[str]:
 
 def make_tables(models: Models, missing: Sequence[str] = ()) -> list[Table]:
     """Return the two tables of the paper, and the figure in numbers; ``missing`` are models without a result."""
-    mixed: list[Row] = []
+    mixed: dict[str, list[Row]] = {which: [] for which in FITS}
     slopes: list[Row] = []
     points: list[Row] = []
     for name, model in models.items():
         for which, fit in model.mixed.items():
-            for slope, (value, error, p) in fit.slopes.items():
-                test = "one-sided" if SLOPES[slope][1] else "two-sided"
-                shown = f"{p:.4f}" if p >= MIN_P else f"<{MIN_P:.4f}"
-                numbers: Row = {"Estimate": value, "SE": error, "p": shown, "Test": test}
-                mixed.append({"Model": name, "Fit": which, "Slope": slope, **numbers})
+            shown = {
+                column: _show_p(value) if column.endswith(", p") else value for column, value in fit.list_columns()
+            }
+            mixed[which].append({"Model": name, **shown})
         slopes.append({"Model": name, **model.slopes})
         points += [
             {"Model": name, "Content": content, "Retention": level, "Pairs": model.pairs, "Gain": gain}
@@ -338,13 +349,35 @@ def make_tables(models: Models, missing: Sequence[str] = ()) -> list[Table]:
             for level, gain in zip(LEVELS, curve, strict=True)
         ]
     unit = "in nats per token per unit of retention"
-    estimates = f"Maximum-likelihood estimates of the mixed model, {unit} (Wald tests)"
+    estimates = (
+        f"Maximum-likelihood estimates of the mixed model, {unit} (Wald tests, that of the last slope one-sided)"
+    )
+    ours = "The same by the first optimiser whose covariance is not singular"
     resampled = f"Slopes over {RESAMPLES} resamples of pairs: mean and 95 % interval, {unit}"
     return [
-        name_missing(Table("retention-mixed-model", estimates, mixed), missing),
+        name_missing(Table("retention-mixed-model", estimates, mixed["paper"]), missing),
+        name_missing(Table("retention-mixed-model-ours", ours, mixed["ours"]), missing),
         name_missing(Table("retention-slopes", resampled, slopes), missing),
         Table("retention-curves", "Mean gain: mean of the resamples and 95 % interval, in nats per token", points),
     ]
+
+
+def _show_p(p: float) -> str:
+    return f"{p:.4f}" if p >= MIN_P else f"<{MIN_P:.4f}"
+
+
+def compare_models(models: Models, counts: Sequence[Counts]) -> list[Row]:
+    """Return the figures of the paper's two tables beside ours, those of the mixed model from the paper's fit."""
+    mixed, slopes = [], []
+    for name, model in models.items():
+        fit = model.mixed["paper"]
+        values = dict(fit.list_columns())
+        intervals = {
+            slope: (v - NORMAL_95 * error, v + NORMAL_95 * error) for slope, (v, error, _) in fit.slopes.items()
+        }
+        mixed.append(OwnRow(name, {c: Estimate(v, *intervals[c]) if c in intervals else v for c, v in values.items()}))
+        slopes.append(OwnRow(name, {c: v for c, v in model.slopes.items() if isinstance(v, Estimate)}))
+    return [*compare(MIXED, mixed, counts), *compare(BOOTSTRAP, slopes, counts)]
 
 
 def draw(models: Mapping[str, Curves]) -> str:

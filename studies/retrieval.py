@@ -10,21 +10,34 @@ after the first N candidates: here scores are normalised over these N, and the o
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import yaml
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import SWAPS, run_randomisation_test
 from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, compute_per_query
-from pan_scdg.jobs.result import require_job
+from pan_scdg.jobs.result import METADATA, require_job
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import find_run, format_run, open_gzip_text, read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries
 from pan_scdg.scdg.decision import rerank
+from studies.beside import (
+    BASELINES,
+    OURS,
+    Counts,
+    OwnRow,
+    compare,
+    count_quantities,
+    list_hyperparameters,
+    make_tables,
+    read_texts,
+    warn_about_counts,
+)
 from studies.results import CANDIDATES, read_lines, split_name
 from studies.splits import QueryFold, read_folds
 from studies.tables import Row, Section, Table, check_output, name_missing, slugify, write_report
@@ -47,8 +60,18 @@ METRICS = tuple(name for name in RETRIEVAL_METRICS if name != TIRA)
 HEADINGS = {metric: {"RR": "MRR", "AP": "MAP"}.get(metric, metric) for metric in METRICS}
 HEADLINES = ("nDCG@10", "AP")
 """Measures whose differences are on the page."""
-Gains = Mapping[tuple[str, str], Mapping[str, float]]
+Gains = Mapping[tuple[str, str], Mapping[str, Any]]
 """The fields of scored candidates, by query and document."""
+MEAN_TOLERANCE = 1e-3
+"""Nats by which the unconditional mean of a query may differ between results of one model."""
+RERANKED = " + SCDG"
+LABEL, DATA_COUNTS = "tab:pan26_retrieval_all", "tab:supp-pan26-statistics"
+"""Labels in the paper."""
+TIMED = {
+    ("bm25-sentence", "terrier"): "BM25-Sentence1, PyTerrier, one worker (s)",
+    ("dense-sentence", "Linq-Embed-Mistral"): "Linq-Sentence1, exact search on one A100 (s)",
+}
+"""The paper's names of the stages whose seconds it gives, by route and by engine or encoder."""
 
 
 class Ranking(NamedTuple):
@@ -68,7 +91,7 @@ class Candidates(NamedTuple):
     """The coarse scores of one query, the best first, and the fields of the first; the others keep their places."""
 
     coarse: Mapping[str, float]
-    gains: Sequence[Mapping[str, float]]
+    gains: Sequence[Mapping[str, Any]]
 
 
 class Configuration(NamedTuple):
@@ -99,11 +122,11 @@ class GridRow(NamedTuple):
 class RetrievalRow(NamedTuple):
     """The means of a row over all judged queries by measure, and the mean differences from the row above, if any.
 
-    A difference has a 95 % bootstrap interval over queries, and the p of a two-sided paired randomisation test.
+    Both have 95 % bootstrap intervals over queries; a difference has the p of a two-sided paired randomisation test.
     """
 
     name: str
-    metrics: Mapping[str, float]
+    metrics: Mapping[str, Estimate]
     above: Mapping[str, tuple[Estimate, float]]
 
 
@@ -140,12 +163,22 @@ def read_ranking(argument: str) -> Ranking:
 
 
 def pool_gains(rankings: Sequence[Ranking]) -> Gains:
-    """Return the gains of all results, or raise UserError if they are of different models."""
+    """Return the gains of all results, or raise UserError if they are of different models or of other tokens.
+
+    As in the paper, the results must have scored the same tokens of a query, and agree on their mean log-probability
+    without a source.
+    """
     scored = [ranking for ranking in rankings if ranking.gains]
+    targets: dict[str, tuple[str, float]] = {}
     for ranking in scored:
         if ranking.job["models"].get("language_model") != scored[0].job["models"].get("language_model"):
             what = f"has gains of another language model than {scored[0].path}"
             raise UserError(what, "give results of one model", ranking.path)
+        for (query, _), line in ranking.gains.items():
+            ids, mean = targets.setdefault(query, (line["target_ids"], line["unconditional_mean"]))
+            if line["target_ids"] != ids or abs(line["unconditional_mean"] - mean) > MEAN_TOLERANCE:
+                what = f"scored other tokens of the query {query!r} than {scored[0].path}, or scored them otherwise"
+                raise UserError(what, "give results of one input, profile and engine", ranking.path)
     return {key: line for ranking in reversed(scored) for key, line in ranking.gains.items()}
 
 
@@ -261,7 +294,8 @@ def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int =
     for name, run in runs:
         values = {metric: by_query for metric, by_query in compute_per_query(qrels, run).items() if metric in METRICS}
         # correctly rounded sums: no figure may depend on the order of the files
-        means = {metric: math.fsum(by_query.values()) / len(by_query) for metric, by_query in values.items()}
+        own = bootstrap_queries(values)
+        means = {m: Estimate(math.fsum(by_query.values()) / len(by_query), *own[m]) for m, by_query in values.items()}
         differences = {
             m: {query: values[m][query] - by_query[query] for query in by_query} for m, by_query in former.items()
         }
@@ -314,13 +348,18 @@ def study_retrieval(
         frozen = choose_configuration(name, qrels, candidates[name], folds)
     runs = dict(list_runs(rankings, candidates, frozen))
     compared = compare_rows(qrels, list(runs.items()))
+    counts = [count_data(queries, qrels, rankings)]
+    groups = [OURS if strip_row(name) in candidates else BASELINES for name in runs]
     against = "Against the row above, with 95 % bootstrap intervals and p of randomisation tests, not corrected"
     tables = [
-        name_missing(make_row_table("rows", f"All rows, means over {len(qrels)} queries", compared), missing),
+        name_missing(make_row_table("rows", f"All rows, means over {len(qrels)} queries", compared, groups), missing),
+        *make_tables(compare(LABEL, [beside_row(row) for row in compared], counts)),
         make_difference_table("differences", against, compared),
         make_difference_table("differences-all", "Differences in all measures", compared, METRICS, on_page=False),
     ]
-    sections = [Section("All rows", tables=tables)]
+    if seconds := [*list_seconds(rankings)]:
+        tables.append(Table("seconds", "Seconds of the stages, as far as one process computed them", seconds))
+    sections = [Section("All rows", warn_about_counts(counts), tables)]
     if frozen is not None:
         sections.append(_make_choice_section(frozen))
     sections.append(Section("Deviations from the paper", list(_list_deviations(rankings, candidates, frozen))))
@@ -329,6 +368,42 @@ def study_retrieval(
     for number, (name, run) in enumerate(runs.items(), 1):
         orders = {query: [doc_id for doc_id, _ in ranked] for query, ranked in run.items()}
         write_run(output / "runs" / f"{number:02d}-{slugify(name)}.txt.gz", orders)
+
+
+def count_data(queries: Set[str], qrels: Qrels, rankings: Sequence[Ranking]) -> Counts:
+    """Return the counts of the data; that of the documents is in results, but not in runs from elsewhere."""
+    grades = [grade for judged in qrels.values() for grade in judged.values()]
+    counts = {"Suspicious queries": len(queries), "All relevance judgments": len(grades)}
+    counts |= {f"Grade-{grade} judgments": grades.count(grade) for grade in (1, 2, 3)}
+    documents = {ranking.job["documents"] for ranking in rankings if "documents" in ranking.job}
+    if documents:
+        counts["Candidate source documents"] = max(documents)
+    return count_quantities(DATA_COUNTS, counts)
+
+
+def strip_row(name: str) -> str:
+    """Return the name of the first stage of a reranked row."""
+    return name.partition(RERANKED)[0]
+
+
+def beside_row(row: RetrievalRow) -> OwnRow:
+    """Return a row with the name of the paper's, which has one reranked row for each first stage."""
+    paper = f"{strip_row(row.name)}{RERANKED}" if RERANKED in row.name else row.name
+    return OwnRow(row.name, {HEADINGS[metric]: row.metrics[metric] for metric in METRICS}, paper)
+
+
+def list_seconds(rankings: Sequence[Ranking]) -> Iterator[Row]:
+    """Yield the seconds of each stage of the results, from their metadata, with the paper's where it gives some."""
+    for ranking in rankings:
+        if METADATA not in ranking.job.get("files", ()):
+            continue
+        with (ranking.path / METADATA).open(encoding="utf-8") as file:
+            seconds = yaml.safe_load(file)["pan_scdg"].get("seconds", {})
+        settings = ranking.job["profile"]["retrieval"]
+        used = {"bm25-sentence": settings["bm25"], "dense-sentence": settings.get("dense", {}).get("model", "")}
+        for stage, spent in seconds.items():
+            paper = read_texts().get(TIMED.get((stage, used.get(stage, "")), ""))
+            yield {"Row": ranking.name, "Stage": stage, "Seconds": spent, "Paper": paper}
 
 
 def list_runs(
@@ -341,12 +416,12 @@ def list_runs(
             yield name, ranking.final
             continue
         orders = {name: {query: list(candidate.coarse) for query, candidate in own.items()}}
-        orders[f"{name} + SCDG"] = rerank_by(own, frozen.chosen)
+        orders[f"{name}{RERANKED}"] = rerank_by(own, frozen.chosen)
         if frozen.chosen != PAPER:
-            orders[f"{name} + SCDG, paper's configuration"] = rerank_by(own, PAPER)
+            orders[f"{name}{RERANKED}, paper's configuration"] = rerank_by(own, PAPER)
         final = {query: [doc_id for doc_id, _ in ranked] for query, ranked in ranking.final.items()}
         if ranking.gains and final not in orders.values():
-            orders[f"{name} + SCDG as the profile has it"] = final
+            orders[f"{name}{RERANKED} as the profile has it"] = final
         yield from ((title, make_run(order)) for title, order in orders.items())
 
 
@@ -363,11 +438,18 @@ def _make_choice_section(frozen: Frozen) -> Section:
     groups = ["development"] * len(frozen.development) + ["hold-out"] * len(frozen.holdout)
     both, caption = [*frozen.development, *frozen.holdout], f"{frozen.searched_on} on development and held-out queries"
     tables = [
+        Table("hyperparameters", "Hyperparameters, with the paper's choice", _list_hyperparameters(frozen)),
         make_row_table("folds", caption, both, groups),
         make_difference_table("folds-holdout", "On the hold-out, against the row above", frozen.holdout),
         Table("grid", "The grid on the development queries", grid, on_page=False),
     ]
     return Section("Choice of the configuration", [text], tables=tables)
+
+
+def _list_hyperparameters(frozen: Frozen) -> list[Row]:
+    """Return the rows of the paper's table of hyperparameters that the grid decides."""
+    own = dict(zip(("Top-q", "Candidate count N", "Fusion weight"), map(str, frozen.chosen), strict=True))
+    return list_hyperparameters({f"PAN26 reranking: {name}": chosen for name, chosen in own.items()})
 
 
 def _list_deviations(
@@ -388,7 +470,7 @@ def _list_deviations(
 
 def make_row_table(name: str, caption: str, rows: Sequence[RetrievalRow], groups: Sequence[str] = ()) -> Table:
     """Return every row with all measures; ``groups`` are headings, one per row."""
-    cells: list[Row] = [{"Row": row.name, **{HEADINGS[m]: row.metrics[m] for m in METRICS}} for row in rows]
+    cells: list[Row] = [{"Row": row.name, **{HEADINGS[m]: row.metrics[m].value for m in METRICS}} for row in rows]
     return Table(name, caption, cells, dict.fromkeys(HEADINGS.values(), max), groups)
 
 

@@ -23,11 +23,17 @@ TEAM, REPOSITORY = "PAN_SCDG_TEAM", "PAN_SCDG_REPOSITORY"
 STARTED = time.time()
 
 
-def write_metadata(folder: Path, job: Mapping[str, Any]) -> str:
-    """Write the file about the result of a job into a folder; return its name."""
+def write_metadata(folder: Path, job: Mapping[str, Any], seconds: Mapping[str, float] | None = None) -> str:
+    """Write the file about the result of a job into a folder; return its name.
+
+    ``seconds`` are those of the stages that this process computed, by their names.
+    """
     import yaml
 
-    text = yaml.safe_dump(describe_run(job), sort_keys=False)
+    described = describe_run(job)
+    if seconds:
+        described["pan_scdg"]["seconds"] = {stage: round(spent, 3) for stage, spent in seconds.items()}
+    text = yaml.safe_dump(described, sort_keys=False)
     (folder / METADATA).write_text(text, encoding="utf-8")
     return METADATA
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
+from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.lm.model import ScoringModel
@@ -46,6 +47,8 @@ from pan_scdg.text.units import prepare_text
 
 GAIN_DECIMALS = 6
 """Digits of the gain of a token in files, in nats."""
+TARGET_DIGITS = 16
+"""Of the hash by which results know that they scored the same tokens of a query."""
 COSINE_DECIMALS = 5
 """Precision of the cosines of sentences; the last digits of a product depend on the processor."""
 BAND_RANKS = 50
@@ -263,6 +266,8 @@ def make_line(
     statistics = gains.summarise(list_stored("candidates", [Aggregate("top", settings.q), settings.aggregate]))
     line: dict[str, Any] = {
         "tokens": statistics.tokens,
+        "target_ids": hash_text(" ".join(map(str, target.token_ids.tolist())))[:TARGET_DIGITS],
+        "unconditional_mean": float(gains.unconditional.mean()),
         "mean": statistics.mean,
         "median": statistics.median,
         "positive_gain_rate": statistics.positive_gain_rate,

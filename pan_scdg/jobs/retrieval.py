@@ -46,7 +46,7 @@ from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.pan.source_retrieval import QUERIES_NAME, Corpus, read_queries
 from pan_scdg.profile import Profile
-from pan_scdg.progress import format_count
+from pan_scdg.progress import Stopwatch, format_count
 from pan_scdg.records import Document, Query
 from pan_scdg.report.pages import PAGE, write_page
 from pan_scdg.retrieval.candidates import (
@@ -212,7 +212,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         models,
         candidates=None if options.candidates is None else hash_candidates(options.candidates),
     )
-    warnings = [] if part is None else [f"warning: {part}"]
+    warnings, watch = [] if part is None else [f"warning: {part}"], Stopwatch()
     with open_result(options.output, job, overwrite=options.overwrite, key=CANDIDATE_KEY) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]
@@ -220,12 +220,13 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         about: dict[str, Any] = {
             "partial": part and str(part),
             "model_names": {name: one.name for name, one in models.items()},
+            "documents": len(corpus),
         }
         about["model_revisions"] = {name: one.revision for name, one in models.items() if one.revision is not None}
         say([describe_models(models.values())] if models else [])
         with open_workers(worker, options.devices) as workers:
             if stages is None:
-                stages = _search(corpus, queries, worker, work, options.index, manifest, workers, clock)
+                stages = _search(corpus, queries, worker, work, options.index, manifest, workers, clock, watch)
             _note_scripts(queries, worker, notices)
             worker.release_encoder()  # with several workers the first one is on the same GPU as this process
             is_late = None if clock is None else clock.is_late
@@ -240,8 +241,9 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
                     options.keep_gains,
                     by_rank=clock is not None,
                 )
-                for lines in scored:
-                    work.scores.append(lines)
+                with watch.measure("score"):
+                    for lines in scored:
+                        work.scores.append(lines)
         late = []
         if searches and (limited := _list_limited(stages, settings)):
             late.append(f"for lack of time {format_count(len(limited), 'query')} had a first stage of BM25 alone")
@@ -257,7 +259,8 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         if options.report:
             files.append(write_page(work.staged, {**job, **about}, options.input))
         if options.metadata:
-            files.append(write_metadata(work.staged, {**job, **{k: v for k, v in about.items() if k == "deadline"}}))
+            described = {**job, **{k: v for k, v in about.items() if k == "deadline"}}
+            files.append(write_metadata(work.staged, described, watch.seconds))
         work.publish(files, **about, incidents=work.scores.list_incidents())
     done = "ranked sources" if settings.rerank else "found candidates"
     page = [f"report: {options.output / PAGE}"] if options.report else []
@@ -296,6 +299,7 @@ def _search(
     manifest: dict[str, Any],
     workers: Workers[EncodeTask | SourceTask, Any],
     clock: Clock | None,
+    watch: Stopwatch,
 ) -> dict[str, FirstStage]:
     """Return the first stage of every query, which the work folder may have already.
 
@@ -306,9 +310,10 @@ def _search(
         return read_stages(path)
     is_late = None if clock is None else clock.is_late_to_score if settings.rerank else clock.is_late
     folder = index or work.path / INDEX
-    complete = index is not None or build_indexes(
-        corpus, folder, settings, manifest, lambda tasks: workers.map(tasks, is_late)
-    )
+    complete = index is not None
+    if not complete:
+        with watch.measure("index"):
+            complete = build_indexes(corpus, folder, settings, manifest, lambda tasks: workers.map(tasks, is_late))
 
     def find_words() -> Path:
         place = folder if complete else folder.with_name(f"{folder.name}{UNFINISHED}")
@@ -318,7 +323,7 @@ def _search(
         return work.path
 
     late = (lambda: True) if not complete else is_late or (lambda: False)
-    stages = find_candidates(queries, folder, settings, worker.load_encoder, late, find_words)
+    stages = find_candidates(queries, folder, settings, worker.load_encoder, late, find_words, watch)
     _check_candidates(stages, corpus, "build the index again", folder)
     if _list_limited(stages, settings):
         return stages

@@ -18,7 +18,7 @@ from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import RUN_NAMES, find_run, open_gzip_text, read_run
 from pan_scdg.pan.untrusted import is_file, stream_lines
-from pan_scdg.progress import Progress
+from pan_scdg.progress import Progress, Stopwatch
 from pan_scdg.records import Query
 from pan_scdg.retrieval.dense import DenseSearch
 from pan_scdg.retrieval.index import open_bm25
@@ -52,6 +52,7 @@ def find_candidates(
     load_encoder: Callable[[], Encoder],
     is_late: Callable[[], bool] = lambda: False,
     find_words: Callable[[], Path] | None = None,
+    watch: Stopwatch | None = None,
 ) -> dict[str, FirstStage]:
     """Return the candidates of every query, by id.
 
@@ -62,12 +63,14 @@ def find_candidates(
         load_encoder: returns the encoder; called if there are dense routes.
         is_late: returns True when the remaining queries are to be searched by `limit_to_words` of the settings.
         find_words: returns a folder with a BM25 index for these; None: ``folder``.
+        watch: measures each route by its name, with the encoding of the queries.
 
     Raises:
         UserError: an index cannot be read, or the encoder cannot be loaded.
     """
     texts = list(dict.fromkeys(query.text for query in queries))
     stages: dict[str, FirstStage] = {}
+    watch = watch or Stopwatch()
     with ExitStack() as stack:
 
         def open_words(place: Path) -> dict[Route, Callable[[str], Ranking]]:
@@ -87,12 +90,16 @@ def find_candidates(
             if late and not lexical:
                 lexical = open_words(folder if find_words is None else find_words())
             used = limit_to_words(settings) if late else settings
-            by_route = {} if dense is None or late else {route: dense.search(route, group) for route in dense_routes}
+            by_route: dict[Route, Sequence[Ranking]] = {}
+            if dense is not None and not late:
+                for route in dense_routes:
+                    with watch.measure(route):
+                        by_route[route] = dense.search(route, group)
             for number, text in enumerate(group):
-                routes = {
-                    route: lexical[route](text) if route in lexical else by_route[route][number]
-                    for route in used.routes
-                }
+                routes = {}
+                for route in used.routes:
+                    with watch.measure(route):
+                        routes[route] = lexical[route](text) if route in lexical else by_route[route][number]
                 stages[text] = FirstStage(routes, fuse(routes, used))
                 progress.update()
     return {query.query_id: stages[query.text] for query in queries}

@@ -342,11 +342,18 @@ def test_the_promised_files_say_what_the_data_says(made: Path) -> None:
     assert {document for _, document in keys} <= documents
     tables = read_tables(made)
     counts = {row["Quantity"]: row["Count"] for row in tables["pan26"]}
-    assert (counts["Candidate source documents"], counts["Auxiliary pairs"]) == (len(documents), len(keys))
-    assert tables["pan25-splits"][-1] == {"Part": "all", "Positive": 24, "Negative": 24, "Total": 48}
-    assert tables["pan26-folds"][-1] == {"Fold": "all", "Queries": 15}
-    assert tables["multinews"][-1] == {"Partition": "all", "Pairs": 34, "Clusters": 34}
-    assert "cluster_overlap_count=0, pair_overlap_count=0" in (made / "index.md").read_text().replace("\\", "")
+    assert (counts["Candidate source documents"], tables["pan26-auxiliary"][0]["Rows"]) == (len(documents), len(keys))
+    for name, ours, paper in (
+        ("pan25-splits", {"Positive": 24, "Negative": 24, "Total": 48}, (4777, 2014, 6791)),
+        ("multinews", {"Pairs": 34, "Clusters": 34}, (8000, 8000)),
+    ):
+        row = {"Partition": "All", **ours, **dict(zip((f"{column}, paper" for column in ours), paper))}
+        assert tables[name][-1] == row
+    assert tables["pan26-folds"][-1] == {"Fold": "All", "Queries": 15, "Paper": 200, "Role": None}
+    page = (made / "index.md").read_text().replace("\\", "")
+    assert "cluster_overlap_count=0, pair_overlap_count=0" in page
+    assert "- warning: other counts than the paper's: All pairs 48, in the paper 6,791; Positive pairs 24" in page
+    assert "without the authors' manifest" in page
     excluded = [json.loads(line) for line in (made / "retention" / "exclusion_log.jsonl").read_text().splitlines()]
     instances, rejected = select_instances(read_corpora(data.pan25, Notices()), read_pool(data.multinews), 4)
     assert {line["pair_id"]: line["reason"] for line in excluded} == rejected

@@ -33,7 +33,7 @@ from tests.studies.made_results import read_tables, write_result
 LENGTH = 40
 SPANS = st.tuples(st.integers(0, LENGTH + 5), st.integers(0, LENGTH + 5)).map(lambda ends: (min(ends), max(ends)))
 TOKENS = st.lists(st.tuples(st.integers(0, LENGTH), st.integers(0, LENGTH)).map(sorted), max_size=12)
-NEW_SLOPE, DIFFERENCE, PLAGIARISM = "new (b2)", "difference (b3)", "plagiarism (b2 + b3)"
+NEW_SLOPE, DIFFERENCE, PLAGIARISM = "New (b2)", "Difference (b3)", "Plag. (b2 + b3)"
 
 
 def literal_label(start: int, end: int, selected: Span, reused: list[Span]) -> int:
@@ -98,17 +98,17 @@ def test_slopes_are_those_of_a_least_squares_refit_of_every_resample() -> None:
         refits.append(np.linalg.lstsq(make_design(25), sample.ravel(), rcond=None)[0])
     _, _, new, difference = np.array(refits).T
     for estimate, values in (
-        (slopes["Plagiarism slope"], new + difference),
+        (slopes["Plag. slope"], new + difference),
         (slopes["New slope"], new),
         (slopes["Difference"], difference),
     ):
         np.testing.assert_allclose(estimate, [values.mean(), *np.percentile(values, [2.5, 97.5])], atol=1e-10)
-    assert slopes["Pr(plagiarism slope > 0)"] == np.mean(new + difference > 0)
+    assert slopes["Pr(plag. slope > 0)"] == np.mean(new + difference > 0)
 
 
 def test_known_slopes_are_found_and_none_where_there_is_none() -> None:
     planted = estimate_retention(draw_gains(60))
-    for name, slope in (("Plagiarism slope", 0.16), ("New slope", 0.01)):
+    for name, slope in (("Plag. slope", 0.16), ("New slope", 0.01)):
         assert planted.slopes[name].low < slope < planted.slopes[name].high
     assert planted.mixed["ours"].slopes[DIFFERENCE][2] < 1e-4
     nothing = estimate_retention(draw_gains(60, slopes=(0.0, 0.0), seed=3))
@@ -233,11 +233,12 @@ def test_the_report_of_known_gains(tmp_path: Path) -> None:
         assert point["value"] == pytest.approx(expected.mean())
         assert [point["low"], point["high"]] == pytest.approx(np.percentile(expected, [2.5, 97.5]))
         assert points["Qwen3-8B-Base", "new", level]["value"] == pytest.approx(0.2)
-    assert tables["retention-slopes"][0]["Plagiarism slope"]["value"] == pytest.approx(1.0)
-    rows = tables["retention-mixed-model"]
-    assert [row["Test"] for row in rows[:3]] == ["two-sided", "two-sided", "one-sided"]
-    assert rows[2]["Estimate"] == pytest.approx(1.0)
-    assert rows[1]["p"] == "<0.0001"
+    assert tables["retention-slopes"][0]["Plag. slope"]["value"] == pytest.approx(1.0)
+    for name in ("retention-mixed-model", "retention-mixed-model-ours"):
+        rows = tables[name]
+        assert [row["Model"] for row in rows] == ["Qwen3-8B-Base", "Again"]
+        assert rows[0]["Plag. (b2 + b3)"] == pytest.approx(1.0)
+        assert rows[0]["Difference (b3), p"] == "<0.0001"
     figures = [(tmp_path / output / "retention.svg").read_text() for output in ("one", "two")]
     assert figures[0] == figures[1]
     assert "<svg" in figures[0]
@@ -274,7 +275,7 @@ def test_the_means_of_tokens_are_a_file(tmp_path: Path) -> None:
             for content, own in (("plagiarism", gains[3:5]), ("new", [*gains[1:3], gains[5]])):
                 tokens, mean = means[pair_id, seed, str(int(level) / 100), content]
                 assert (int(tokens), float(mean)) == (len(own), pytest.approx(sum(own) / len(own)))
-    for name in ("retention-mixed-model", "retention-slopes"):
+    for name in ("retention-mixed-model", "retention-mixed-model-ours", "retention-slopes"):
         assert read_tables(tmp_path / "out")[name][-1] == {"group": "Not computed", "Model": "Llama-3.1-8B"}
 
 

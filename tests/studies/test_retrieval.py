@@ -120,10 +120,13 @@ def test_rows_are_compared_with_the_row_above_by_query() -> None:
     values = [compute_per_query(qrels, run)["AP"] for _, run in runs]
     differences = np.array([values[1][q] - values[0][q] for q in sorted(qrels)])
     estimate, p_value = second.above["AP"]
-    assert estimate.value == pytest.approx(second.metrics["AP"] - first.metrics["AP"], abs=1e-12)
+    assert estimate.value == pytest.approx(second.metrics["AP"].value - first.metrics["AP"].value, abs=1e-12)
     rng = np.random.default_rng(42)
     means = [differences[rng.integers(9, size=9)].mean() for _ in range(1000)]
     np.testing.assert_allclose(estimate[1:], np.percentile(means, [2.5, 97.5]), atol=0.02)
+    column = np.array([compute_per_query(qrels, runs[1][1])["R@100"][q] for q in sorted(qrels)])
+    means = [column[rng.integers(9, size=9)].mean() for _ in range(1000)]
+    np.testing.assert_allclose(second.metrics["R@100"][1:], np.percentile(means, [2.5, 97.5]), atol=0.06)
     signs = (np.arange(512)[:, None] >> np.arange(9)) % 2 * 2 - 1
     swapped, observed = (signs * differences).mean(axis=1), differences.mean()
     tails = min((swapped >= observed - 1e-12).mean(), (swapped <= observed + 1e-12).mean())
@@ -150,14 +153,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def write_result(folder: Path, profile: str, orders: dict[str, list[str]], scored: int) -> None:
+def write_result(folder: Path, profile: str, orders: dict[str, list[str]], scored: int, target_ids: str = "t") -> None:
     write_job(folder, "retrieval", profile, {"language_model": "m"}, {})
     rng = np.random.default_rng(len(folder.name))
     lines = []
     for query, order in orders.items():
         for rank, doc_id in enumerate(order, 1):
             line: dict[str, Any] = {"query": query, "document": doc_id, "coarse_rank": rank, "coarse": 1 / rank}
-            lines.append(line | (describe_gains(rng.normal(size=40)) if rank <= scored else {}))
+            target = {"target_ids": target_ids, "unconditional_mean": -2.0}
+            lines.append(line | (target | describe_gains(rng.normal(size=40)) if rank <= scored else {}))
     rng.shuffle(lines)
     write_gzip(folder / "scores.jsonl.gz", lines)
     write_run(folder / "run.txt.gz", {q: [*of[1::-1], *of[2:]] if scored else of for q, of in orders.items()})
@@ -193,7 +197,7 @@ def test_a_study_of_four_rows(data: Path, tmp_path: Path) -> None:
     for row, path in zip(tables["rows"], runs, strict=True):
         expected = compute_retrieval_metrics(qrels, read_run(path))
         expected |= {"MAP": expected["AP"], "MRR": expected["RR"]}
-        measures = {name: value for name, value in row.items() if name != "Row"}
+        measures = {name: value for name, value in row.items() if name not in ("Row", "group")}
         assert measures == pytest.approx({name: expected[name] for name in measures})
     coarse, own = read_orders(runs[0]), read_orders(runs[len(kinds) - 1])
     assert own == read_orders(data / "whole" / "run.txt.gz")
@@ -234,6 +238,7 @@ def test_the_rest_is_what_no_result_has_scored(data: Path, tmp_path: Path) -> No
         (["--rerank", "pan26-rrf", "--gains", "{0}/part", "{0}/none"], "has no gains. Score the missing candidates"),
         (["{0}/gone"], "the run does not exist"),
         (["--gains", "{0}/other", "{0}/whole"], "has gains of another language model"),
+        (["--gains", "{0}/cut", "{0}/whole"], "scored other tokens of the query 'q0'"),
         (["--folds", "{0}/bad.jsonl", "{0}/whole"], "has other queries than the data, for example 'q0'"),
     ],
 )
@@ -244,6 +249,7 @@ def test_what_cannot_be_studied(
         write_result(data / "other", "pan26-qwen3-8b", {"q0": ["d1"]}, 1)
         job = json.loads((data / "other" / "job.json").read_text())
         (data / "other" / "job.json").write_text(json.dumps(job | {"models": {"language_model": "another"}}))
+        write_result(data / "cut", "pan26-qwen3-8b", {"q0": ["d1"]}, 1, target_ids="other")
         (data / "bad.jsonl").write_text('{"query_id": "zz", "fold": 1}\n')
     assert study(data, tmp_path / "out", *(argument.format(data) for argument in more)) == 2
     assert what in capsys.readouterr().err
