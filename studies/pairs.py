@@ -23,8 +23,29 @@ from pan_scdg.methods.gains import GainSettings
 from pan_scdg.methods.vectors import VectorSettings
 from pan_scdg.profile import Profile
 from pan_scdg.scdg.decision import Choice, choose_threshold
-from studies.beside import BASELINES, OURS, SPLIT_COUNTS, Counts, OwnRow, compare, make_tables, warn_about_counts
-from studies.results import MANIFEST, Flags, Floats, Numbers, PairScores, Result, Values, read_manifest, read_scores
+from studies.beside import (
+    BASELINES,
+    OURS,
+    SPLIT_COUNTS,
+    Counts,
+    OwnRow,
+    compare,
+    list_hyperparameters,
+    make_tables,
+    warn_about_counts,
+)
+from studies.results import (
+    MANIFEST,
+    Flags,
+    Floats,
+    Numbers,
+    PairScores,
+    Result,
+    Values,
+    describe_models,
+    read_manifest,
+    read_scores,
+)
 from studies.splits import Split, count_classes, read_splits
 from studies.tables import Cell, Row, Section, Table, check_output, name_missing, write_report
 
@@ -36,6 +57,14 @@ NO_PARAMETER = 0.0
 """Stands for the parameter of a method that has none."""
 LABEL, SPLITS = "tab:pair_classification", "subsec:supp-pan25-splits"
 """Labels in the paper."""
+THRESHOLDS = {
+    "GainSettings": "PAN25 SCDG: Decision threshold",
+    "ContainmentSettings": "4-token-gram containment: Decision threshold",
+    "Bm25PairSettings": "BM25 baseline: Decision threshold",
+    "CosineSettings": "PAN25 embedding baseline: Cosine threshold",
+    "VectorSettings": "PAN25 embedding baseline: Cosine threshold",
+}
+"""The paper's names of thresholds by the settings of methods."""
 NAMES = {
     "alignment": "{0.model} sentence alignment",
     "bm25": "BM25 pair score",
@@ -185,12 +214,18 @@ def study_pairs(
     counts = [Counts(SPLITS, {"Splits": {"Count": len(divisions)}})]
     counts += [count_parts(scores, split) for split in divisions]
     beside = make_tables(compare(LABEL, [estimate_row(*row) for row in rows], counts))
-    more = [make_choice_table(rows), *_list_longest(results, scores), make_split_table(rows)]
+    chosen = Table("hyperparameters", "Hyperparameters, with the paper's choice", list_chosen(rows))
+    more = [make_choice_table(rows), chosen, *_list_longest(results, scores), make_split_table(rows)]
     sections = [
         Section("Results", warn_about_counts(counts), [classes, medians, *beside, *more]),
         Section(
             "Deviations from the paper",
-            [*scores.describe_missing("PAN25"), *_list_choices(methods), *_list_equal_scores(rows)],
+            [
+                *scores.describe_missing("PAN25"),
+                *describe_models(zip(name_results(results), [result.job for result in results], strict=True)),
+                *_list_choices(methods),
+                *_list_equal_scores(rows),
+            ],
         ),
     ]
     sources = {"results": [result.describe() for result in results], "splits": [s.name for s in divisions]}
@@ -281,6 +316,22 @@ def make_choice_table(rows: Rows) -> Table:
             }
         )
     return Table("choices", "Choices on the training parts", cells, groups=[m.group for m, _ in rows])
+
+
+def list_chosen(rows: Rows) -> list[Row]:
+    """Return the rows of the paper's table of hyperparameters that the splits decide, for each method."""
+    lines: list[Row] = []
+    for method, outcomes in rows:
+        settings = next(iter(method.variants.values()))
+        is_gains = isinstance(settings, GainSettings)
+        parameters = Counter(f"{o.parameter:g}%" for o in outcomes if o.parameter is not None)
+        thresholds = [outcome.choice.threshold for outcome in outcomes]
+        spread = f"{np.median(thresholds):.10g} ({min(thresholds):.10g} to {max(thresholds):.10g})"
+        own = {THRESHOLDS[type(settings).__name__]: spread} if type(settings).__name__ in THRESHOLDS else {}
+        if is_gains and parameters:
+            own["PAN25 SCDG: Top-q"] = ", ".join(f"{q} in {count}" for q, count in parameters.most_common())
+        lines += [{"Method": method.name, **row} for row in list_hyperparameters(own)]
+    return lines
 
 
 def make_split_table(rows: Rows) -> Table:

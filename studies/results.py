@@ -107,6 +107,32 @@ class Result:
         return {name: value for name, value in self.job.items() if name != "files"}
 
 
+def describe_models(results: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return a sentence on each language model: how it computed, where that can differ from the paper.
+
+    ``results`` are names of rows with their ``job.json``; those without a language model are left out.
+    """
+    return list(dict.fromkeys(text for name, job in results for text in _describe_model(name, job)))
+
+
+def _describe_model(name: str, job: Mapping[str, Any]) -> Iterator[str]:
+    used = job.get("models", {}).get("language_model")
+    if not isinstance(used, Mapping):
+        return
+    model, machine, factor = job["profile"]["model"], job["machine"], job["profile"]["model"].get("position_factor")
+    is_replaced = job["engine"] == "reference" and model["attention"] == "varlen"  # `models.load` replaces it
+    facts = {
+        "engine": job["engine"],
+        "attention": "sdpa" if is_replaced else model["attention"],
+        "positions": f"{model['positions']} {factor:g} times" if factor else model["positions"],
+        "norm": "that of transformers" if job["device"] == "cpu" else "one kernel of torch",
+        "type": used["dtype"],
+        **{package: job["packages"][package] for package in ("torch", "transformers")},
+        "device": ", ".join(dict.fromkeys(machine["gpus"])) or machine["processor"],
+    }
+    yield f"{name}: {model['name']} with {', '.join(f'{fact} {value}' for fact, value in facts.items())}."
+
+
 def open_result(argument: str, task: str) -> Result:
     """Return the result of ``[NAME=]FOLDER``, or raise UserError if the folder has no finished one of this task."""
     name, path = split_name(argument)

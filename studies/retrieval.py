@@ -38,7 +38,7 @@ from studies.beside import (
     read_texts,
     warn_about_counts,
 )
-from studies.results import CANDIDATES, read_lines, split_name
+from studies.results import CANDIDATES, describe_models, read_lines, split_name
 from studies.splits import QueryFold, read_folds
 from studies.tables import Row, Section, Table, check_output, name_missing, slugify, write_report
 
@@ -340,7 +340,8 @@ def study_retrieval(
     wanted = {*reranked, *([search_on] if search_on else [])}
     if unknown := sorted(wanted - {*names}):
         raise UserError(f"unknown row {unknown[0]!r}", f"choose one of {', '.join(names)}")
-    gains = pool_gains([*rankings, *(read_ranking(argument) for argument in more_gains)])
+    more = [read_ranking(argument) for argument in more_gains]
+    gains = pool_gains([*rankings, *more])
     candidates = {row.name: make_candidates(row, gains) for row in rankings if row.gains or row.name in wanted}
     frozen = None
     if candidates:
@@ -362,7 +363,9 @@ def study_retrieval(
     sections = [Section("All rows", warn_about_counts(counts), tables)]
     if frozen is not None:
         sections.append(_make_choice_section(frozen))
-    sections.append(Section("Deviations from the paper", list(_list_deviations(rankings, candidates, frozen))))
+    computed = describe_models((row.name, row.job) for row in (*rankings, *more))
+    deviations = [*computed, *_list_deviations(rankings, candidates, frozen)]
+    sections.append(Section("Deviations from the paper", deviations))
     jobs = [{"row": row.name, **{key: value for key, value in row.job.items() if key != "files"}} for row in rankings]
     write_report(output, "Retrieval of sources, before and after SCDG", sections, {"results": jobs})
     for number, (name, run) in enumerate(runs.items(), 1):

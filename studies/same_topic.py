@@ -21,12 +21,14 @@ from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import Intervals
 from pan_scdg.methods import MethodSettings
+from pan_scdg.methods.bm25 import Bm25PairSettings
+from pan_scdg.methods.containment import ContainmentSettings
 from pan_scdg.methods.gains import GainSettings
-from pan_scdg.scdg.decision import require_both_classes
+from pan_scdg.scdg.decision import choose_threshold, require_both_classes
 from pan_scdg.settings import LogisticWeights
 from studies import beside
-from studies.beside import Counts, OwnRow, compare, warn_about_counts
-from studies.pairs import NO_PARAMETER, Method, compute_scores, count_parts, name_results, vary_gains
+from studies.beside import Counts, OwnRow, compare, list_hyperparameters, read_texts, warn_about_counts
+from studies.pairs import NO_PARAMETER, THRESHOLDS, Method, compute_scores, count_parts, name_results, vary_gains
 from studies.results import (
     MANIFEST,
     Flags,
@@ -35,6 +37,7 @@ from studies.results import (
     Numbers,
     PairScores,
     Result,
+    describe_models,
     read_manifest,
     read_scores,
     read_values,
@@ -214,6 +217,9 @@ def study_same_topic(
         "Statistics of BM25 are over the sources of PAN25 for its pairs, and over those of the news pairs for these.",
         "The solver of the logistic models is scikit-learn's, with the paper's objective; its tolerance is "
         f"{TOLERANCE:g}, for the paper's 1e-09 would not always reach the optimum to eight digits with it.",
+        *describe_models(
+            (place, one.job) for both in matched for place, one in zip(("PAN25", "News"), both, strict=True)
+        ),
         *pan25.describe_missing("PAN25"),
         *news.describe_missing("the news"),
     ]
@@ -225,6 +231,7 @@ def study_same_topic(
         Table("pairs", "Pairs that were scored", classes),
         *make_tables(outcomes, missing),
         *beside.make_tables(compare_outcomes(outcomes, counts)),
+        Table("hyperparameters", "Hyperparameters, with the paper's choice", list_chosen(outcomes, pool)),
     ]
     sections = [
         Section("Results", warn_about_counts(counts), tables),
@@ -245,6 +252,23 @@ def compare_outcomes(outcomes: Sequence[TopicResult], counts: Sequence[Counts]) 
         measures = {h: Estimate(outcome.measures[m], *outcome.intervals[m]) for h, m in headings.items()}
         utilities.append(OwnRow(name, {**measures, "Pos. rate": outcome.rate_interval}, row))
     return [*compare(PROXY, proxies, counts), *compare(TRADE_OFF, utilities, counts)]
+
+
+def list_chosen(outcomes: Sequence[TopicResult], pool: Pool) -> list[Row]:
+    """Return the thresholds that the paper names: of two methods on training pairs of PAN25, pooled ones of models.
+
+    The paper does not say on which of its twenty training parts it chose the two; this is the one of these tables.
+    """
+    own = pool.training[pool.is_pan25[pool.training]]
+    chosen = {}
+    for outcome in outcomes:
+        kind, name = type(outcome.settings).__name__, outcome.method.name
+        if isinstance(outcome.settings, Bm25PairSettings | ContainmentSettings):
+            scores = compute_scores(outcome.settings, outcome.method.values)[own]
+            chosen[THRESHOLDS[kind]] = f"{choose_threshold({NO_PARAMETER: scores}, pool.labels[own]).threshold:.10g}"
+        elif f"{name}: Pooled threshold" in read_texts():
+            chosen[f"{name}: Pooled threshold"] = f"{outcome.choice.threshold:.17g}"
+    return list_hyperparameters(chosen)
 
 
 def make_tables(outcomes: Sequence[TopicResult], missing: Sequence[str] = ()) -> list[Table]:
