@@ -67,8 +67,8 @@ def check(
 ) -> None:
     """Compare every SUSPICIOUS text with every one of SOURCES, print a ranked table, and write a report to read.
 
-    Both are folders, zip files or texts: .txt, .md and .html; with the extra "documents" also .docx, .odt and .pdf. The
-    output has report.html, report.csv, passages.jsonl, and in texts/ what was taken out of other formats.
+    Both are folders, zip files or texts: .txt, .md, .html, .docx and .odt; with the extra "documents" also .pdf. The
+    output has report.html, report.csv, passages.jsonl, and in texts.jsonl what was taken out of other formats.
 
     \b
     Example:

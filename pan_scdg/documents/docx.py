@@ -1,305 +1,340 @@
-"""Read a DOCX as a reader sees it: it is rewritten so that mammoth reads its visible text, and only that.
+"""Read a DOCX as the page of HTML that a reader sees: its elements get the names of HTML, its formats those of CSS.
 
-What mammoth skips (text boxes, fields, formulas, direction overrides, ruby) becomes plain runs; what no reader sees
-(hidden, tiny or moved letters, and those in the colour of their background) goes.
+Elements and attributes are known by their names without namespaces, which strict files spell otherwise.
 """
 
-import io
 import re
-from collections.abc import Iterator
-from itertools import chain
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import Any
 from zipfile import ZipFile
 
-from pan_scdg.documents.html_text import (
-    COMMENT_NOT_READ,
-    GAP,
-    HIDDEN,
-    MARGIN_NOT_READ,
-    MIN_COMMENT_WORDS,
-    MIN_MARGIN_WORDS,
-    NOT_READ,
-    extract_html,
-)
+from pan_scdg.documents.html_text import extract_tree, list_unread
 from pan_scdg.documents.styles import (
-    BLACK,
-    MAX_TINY_SIZE,
-    MIN_INDENT,
     MIN_LETTER_WIDTH,
     MIN_OFFSET,
-    WHITE,
-    Colour,
-    are_alike,
+    has_bar,
+    is_indented,
     is_moved_away,
     names_quotation,
-    parse_colour,
     parse_declarations,
 )
 from pan_scdg.pan.untrusted import parse_xml_bytes
 
-PARTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
-STRICT = (b"http://purl.oclc.org/ooxml/wordprocessingml/main", b"http://purl.oclc.org/ooxml/officeDocument/math")
-"""Names of the elements of strict files, in which all else is as in others."""
 EMBEDDED = ("word/diagrams/data", "word/embeddings/", "word/afchunk")
 """Beginnings of the names of parts whose text is not read."""
 MARGINS = ("word/header", "word/footer")
 COMMENTS = "word/comments.xml"
-WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-MATHS = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-WRAPPERS = [*(f"{WORD}{name}" for name in ("bdo", "dir", "fldSimple", "smartTag", "customXml")), f"{MATHS}oMathPara"]
-SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-QUOTATION, INDENTED = "scdg-quotation", "scdg-indented"
-"""The styles that block quotations get, and paragraphs that are indented at the left and may be some."""
-SIDES = (("left", "start"), ("right", "end"))
-TWIPS, EMU = 20, 12700
-"""Units of a point."""
+ELEMENTS = {"tbl": "table", "tr": "tr", "tc": "td", "br": "br", "cr": "br"}
+"""Those of HTML; any other is a ``span``."""
+CHARACTERS = {"tab": "\t", "ptab": "\t", "noBreakHyphen": "\u2011", "softHyphen": "\u00ad"}
+SKIPPED_ELEMENTS = ("del", "moveFrom", "rt")
+"""Deleted text, and how ruby says that words are spoken."""
+UNWRAPPED_ELEMENTS = ("bdo", "dir", "ins", "moveTo", "fldSimple", "smartTag", "customXml", "sdt", "sdtContent")
+"""Around runs, which stay runs of their paragraph."""
+THEME_COLOURS = {
+    **dict.fromkeys(("background1", "light1", "bg1", "lt1"), "#ffffff"),
+    **dict.fromkeys(("text1", "dark1", "tx1", "dk1"), "#000000"),
+}
 HIGHLIGHTS = {"green": "lime", "darkgreen": "green", "darkyellow": "olive", "darkgray": "gray", "lightgray": "silver"}
 """Names of the colours of highlights that have another name in CSS, or one that is of another colour there."""
+AUTOMATIC = {"color": "unknown"}
+"""Letters without a colour have one that contrasts with what is behind them."""
+SIDES = {"left": "start", "right": "end"}
+TWIPS, EMU = 20, 12700
+"""Units of a point."""
+
+Properties = Mapping[str, Any]
+"""The nearest format of each name."""
 
 
 def convert_docx(path: Path) -> tuple[str, list[str]]:
     """Return the visible text of a DOCX, and warnings about what is hidden or was not read.
 
     Raises:
-        Exception: whatever zipfile, lxml and mammoth raise for a damaged file.
+        Exception: whatever zipfile and lxml raise for a damaged file.
     """
-    import mammoth
-
-    file, warnings = _show_visible_text(path)
-    html = mammoth.convert_to_html(
-        file,
-        style_map=f"p.{QUOTATION} => blockquote > p:fresh\np.{INDENTED} => p.{INDENTED}:fresh",
-        convert_image=mammoth.images.img_element(lambda _: {}),
-    ).value
-    return extract_html(f"<style>.{INDENTED} {{ margin-left: {MIN_INDENT}pt }}</style>{html}"), warnings
-
-
-def _show_visible_text(path: Path) -> tuple[io.BytesIO, list[str]]:
-    """Return a DOCX with its visible text in plain runs, and warnings about what it hides or embeds."""
-    shown, warnings = io.BytesIO(), dict[str, None]()
-    with ZipFile(path) as archive, ZipFile(shown, "w") as copy:
+    with ZipFile(path) as archive:
         names = archive.namelist()
-        formats = Formats(
-            *(archive.read(f"word/{n}.xml") if f"word/{n}.xml" in names else b"" for n in ("styles", "settings"))
+        main = _list_relations(archive, "_rels/.rels").get("officeDocument", "word/document.xml")
+        others = _list_relations(
+            archive, str(PurePosixPath(main).parent / "_rels" / f"{PurePosixPath(main).name}.rels")
         )
-        for name in names:
-            data = archive.read(name)
-            copy.writestr(name, _rewrite(data, formats, warnings) if PARTS.fullmatch(name) else data)
-            if name.startswith(EMBEDDED):
-                warnings[NOT_READ] = None
-            if name.startswith(MARGINS) and len(re.sub(rb"<[^>]*>", b" ", data).split()) >= MIN_MARGIN_WORDS:
-                warnings[MARGIN_NOT_READ] = None
-            if name == COMMENTS and _has_long_comment(data):
-                warnings[COMMENT_NOT_READ] = None
-    shown.seek(0)
-    return shown, list(warnings)
+
+        def read(kind: str) -> Any:
+            name = others.get(kind, f"word/{kind}.xml")
+            return parse_xml_bytes(archive.read(name) if name in names else b"<none/>")
+
+        root = parse_xml_bytes(archive.read(main))
+        margins = [archive.read(name) for name in names if name.startswith(MARGINS)]
+        comments = parse_xml_bytes(archive.read(COMMENTS)).iter("{*}comment") if COMMENTS in names else ()
+        embeds = any(name.startswith(EMBEDDED) for name in names) or _has(root, "altChunk", "subDoc")
+        warnings = list_unread(
+            (" ".join(parse_xml_bytes(data).itertext()) for data in margins if data),
+            (" ".join(comment.itertext()) for comment in comments),
+            embeds,
+        )
+        notes = {(kind, _read(note, "id")): note for kind in ("footnote", "endnote") for note in read(f"{kind}s")}
+        page = _Page(Formats(read("styles")), notes)
+        body = page.make(root.find("{*}body"))
+        background = root.find("{*}background") if _has(read("settings"), "displayBackgroundShape") else None
+    _set_style(body, AUTOMATIC | ({} if background is None else {"background-color": f"#{_read(background, 'color')}"}))
+    return extract_tree(body, warnings), warnings
 
 
-def _has_long_comment(data: bytes) -> bool:
-    comments = _parse(data).iter(f"{WORD}comment")
-    texts = (" ".join(run.text or "" for run in comment.iter(f"{WORD}t")) for comment in comments)
-    return any(len(text.split()) >= MIN_COMMENT_WORDS for text in texts)
+def _list_relations(archive: ZipFile, name: str) -> dict[str, str]:
+    """Return the parts that another one refers to, by the last word of the kind."""
+    if name not in archive.namelist():
+        return {}
+    folder = PurePosixPath(name).parent.parent
+    relations = parse_xml_bytes(archive.read(name)).iter("{*}Relationship")
+    return {
+        (relation.get("Type") or "").rpartition("/")[2]: str(folder / (relation.get("Target") or "")).lstrip("/")
+        for relation in relations
+    }
 
 
 class Formats:
     """The formats of runs and paragraphs: their own, and those of their styles.
 
     Args:
-        styles: the part ``word/styles.xml``, or nothing.
-        settings: the part ``word/settings.xml``, or nothing.
+        styles: the root of ``word/styles.xml``.
     """
 
-    def __init__(self, styles: bytes, settings: bytes) -> None:
-        root = _parse(styles or b"<styles/>")
-        self._styles = {style.get(f"{WORD}styleId"): style for style in root.iter(f"{WORD}style")}
-        self._defaults = root.find(f"{WORD}docDefaults")
-        usual = root.find(f".//{WORD}style[@{WORD}type='paragraph'][@{WORD}default='1']")
-        self._usual = None if usual is None else usual.get(f"{WORD}styleId")
-        self.shows_page_colour = b"displayBackgroundShape" in settings
+    def __init__(self, styles: Any) -> None:
+        self._styles = {_read(style, "styleId"): style for style in styles.iter("{*}style")}
+        usual = (
+            name
+            for name, style in self._styles.items()
+            if _read(style, "type") == "paragraph" and _read(style, "default") in ("1", "true", "on")
+        )
+        self._usual = next(usual, "")
+        self._defaults = _list_own(styles, "{*}docDefaults//{*}rPr")
+        self._collect = cache(self._collect_of_style)
 
-    def list_styles(self, name: str | None) -> Iterator[Any]:
+    def list_styles(self, name: str) -> Iterator[Any]:
         """Yield a style and those that it is based on."""
-        seen: set[str | None] = set()
+        seen: set[str] = set()
         while name in self._styles and name not in seen:
             seen.add(name)
             yield self._styles[name]
-            name = _read_value(self._styles[name], "basedOn")
+            name = _read(self._styles[name].find("{*}basedOn"))
 
-    def list_for_run(self, run: Any) -> list[Any]:
-        """Return the formats of a run, the nearest first."""
-        own = run.find(f"{WORD}rPr")
-        paragraph = next(run.iterancestors(f"{WORD}p"), None)
-        styles = chain(
-            self.list_styles(_read_value(own, "rStyle")),
-            () if paragraph is None else self._list_paragraph_styles(paragraph),
-        )
-        defaults = None if self._defaults is None else self._defaults.find(f".//{WORD}rPr")
-        return [each for each in (own, *(style.find(f"{WORD}rPr") for style in styles), defaults) if each is not None]
+    def declare_run(self, run: Any, paragraph: str) -> dict[str, str]:
+        """Return the declarations of CSS for a run in a paragraph of a style."""
+        style = _read(run.find("{*}rPr/{*}rStyle"))
+        styles = self._collect(paragraph or self._usual, "rPr") | self._collect(style, "rPr")
+        formats = self._defaults | styles | _list_own(run, "{*}rPr")
+        declared = _declare_colours(formats)
+        width, size = _read(formats.get("w")).rstrip("%"), _read(formats.get("sz"))
+        if width.isdecimal() and int(width) < MIN_LETTER_WIDTH:
+            declared["font-size"] = "0"
+        elif size.isdecimal():
+            declared["font-size"] = f"{int(size) / 2}pt"
+        is_far = abs(_read_number(_read(formats.get("position")))) >= 2 * MIN_OFFSET
+        if is_far or any(_is_on(formats.get(name)) for name in ("vanish", "webHidden", "specVanish")):
+            declared["display"] = "none"
+        if _is_on(formats.get("i")):
+            declared["font-style"] = "italic"
+        return declared
 
-    def list_for_paragraph(self, paragraph: Any) -> list[Any]:
-        """Return the formats of a paragraph, the nearest first."""
-        styles = self._list_paragraph_styles(paragraph)
-        found = (paragraph.find(f"{WORD}pPr"), *(style.find(f"{WORD}pPr") for style in styles))
-        return [each for each in found if each is not None]
+    def declare_paragraph(self, paragraph: Any, style: str) -> tuple[str, dict[str, str]]:
+        """Return the name that a paragraph of a style has in HTML, and declarations of CSS."""
+        formats = self._collect(style or self._usual, "pPr") | _list_own(paragraph, "{*}pPr")
+        declared = _declare_colours(formats)
+        indent, borders = formats.get("ind"), formats.get("pBdr")
+        for side, other in SIDES.items() if indent is not None else ():
+            width = _read_number(_read(indent, side) or _read(indent, other)) / TWIPS
+            declared[f"margin-{side}"] = f"{width}pt"
+            if width <= -MIN_OFFSET:
+                declared["display"] = "none"
+        lines = [] if borders is None else [_name(line) for line in borders if _read(line) not in ("none", "nil")]
+        if lines in (["left"], ["start"]):
+            declared["border-left"] = "3pt"  # a thin line is one, too
+        labels = [style, *(_read(each.find("{*}name")) for each in self.list_styles(style or self._usual))]
+        if any(map(names_quotation, labels)):
+            return "blockquote", declared
+        if any(label.lower().startswith("heading ") for label in labels):
+            return "h1", declared
+        number = formats.get("numPr")
+        is_item = number is not None and _read(number.find("{*}numId")) != "0"
+        return "li" if is_item and not has_bar(declared) and not is_indented(declared) else "p", declared
 
-    def name_styles(self, paragraph: Any) -> list[str]:
-        """Return the names of the styles of a paragraph."""
-        named = [_read_value(style, "name") for style in self._list_paragraph_styles(paragraph)]
-        return [*named, _read_value(paragraph.find(f"{WORD}pPr"), "pStyle")]
+    def declare_table(self, element: Any) -> dict[str, str]:
+        """Return the declarations of CSS for a table, a row or a cell."""
+        formats = _list_own(element, f"{{*}}{_name(element)}Pr")
+        declared = _declare_colours(formats)
+        if _is_on(formats.get("hidden")):
+            declared["display"] = "none"
+        styles = self.list_styles(_read(formats.get("tblStyle")))
+        if "background-color" not in declared and any(_has(style, "shd") for style in styles):
+            declared["background-color"] = "unknown"  # of some of its cells
+        return declared
 
-    def has_shades(self, table: Any) -> bool:
-        """Return True if the style of a table shades some of its cells."""
-        name = _read_value(table.find(f"{WORD}tblPr"), "tblStyle")
-        return any(style.find(f".//{WORD}shd") is not None for style in self.list_styles(name))
-
-    def _list_paragraph_styles(self, paragraph: Any) -> Iterator[Any]:
-        return self.list_styles(_read_value(paragraph.find(f"{WORD}pPr"), "pStyle") or self._usual)
-
-
-def _parse(data: bytes) -> Any:
-    for strict, usual in zip(STRICT, (WORD, MATHS), strict=True):
-        data = data.replace(strict, usual[1:-1].encode())
-    return parse_xml_bytes(data)
-
-
-def _rewrite(data: bytes, formats: Formats, warnings: dict[str, None]) -> bytes:
-    from lxml import etree
-
-    root = _parse(data)
-    for alternatives in list(root.iter(f"{COMPATIBILITY}AlternateContent")):  # the same for newer and older programs
-        _move_behind(next((each for each in alternatives if each.find(".//{*}t") is not None), None), alternatives)
-        alternatives.getparent().remove(alternatives)
-    for formula in list(root.iter(f"{MATHS}oMath")):
-        formula.addnext(_make_run("".join(text.text or "" for text in formula.iter(f"{MATHS}t", f"{WORD}t"))))
-        formula.getparent().remove(formula)
-    for gap in list(root.iter(f"{WORD}br", f"{WORD}cr", f"{WORD}ptab")):  # a page break ends a word, too
-        gap.tag = f"{WORD}tab" if gap.tag.endswith("tab") else f"{WORD}br"
-        gap.attrib.clear()
-    for run in list(root.iter(f"{WORD}r")):
-        texts = list(run.iterchildren(f"{WORD}t"))
-        if any(text.text for text in texts) and (space := _find_replacement(run, formats)) is not None:
-            warnings[HIDDEN] = None
-            for text in texts:
-                text.text = space if text is texts[0] else ""
-    for art in list(root.iter("{*}textpath")):
-        art.tag = f"{WORD}txbxContent"
-        etree.SubElement(art, f"{WORD}p").append(_make_run(art.get("string") or ""))
-    for paragraph in root.iter(f"{WORD}p"):
-        if style := _choose_style(paragraph, formats):
-            _set_style(paragraph, style)
-    for box in reversed(list(root.iter(f"{WORD}txbxContent"))):  # each directly behind the paragraph
-        _move_behind(box, *box.iterancestors(f"{WORD}p"))
-    for ruby in reversed(list(root.iter(f"{WORD}ruby"))):
-        _move_behind(ruby.find(f"{WORD}rubyBase"), ruby.getparent())
-        ruby.getparent().remove(ruby)
-    for wrapper in list(root.iter(*WRAPPERS)):
-        _move_behind(wrapper, wrapper)
-        wrapper.getparent().remove(wrapper)
-    if next(root.iter(f"{WORD}altChunk", f"{WORD}subDoc"), None) is not None:
-        warnings[NOT_READ] = None
-    result: bytes = etree.tostring(root)
-    return result
+    def _collect_of_style(self, style: str, kind: str) -> dict[str, Any]:
+        formats: dict[str, Any] = {}
+        for each in self.list_styles(style):
+            formats = _list_own(each, f"{{*}}{kind}") | formats
+        return formats
 
 
-def _set_style(paragraph: Any, name: str) -> None:
-    from lxml import etree
+class _Page:
+    """Builds the page of HTML.
 
-    formats = paragraph.find(f"{WORD}pPr")
-    if formats is None:
-        formats = etree.Element(f"{WORD}pPr")
-        paragraph.insert(0, formats)
-    style = formats.find(f"{WORD}pStyle")
-    style = etree.SubElement(formats, f"{WORD}pStyle") if style is None else style
-    style.set(f"{WORD}val", name)
+    Args:
+        formats: those of the document.
+        notes: the notes by ``footnote`` or ``endnote`` and their numbers in the file.
+    """
 
+    def __init__(self, formats: Formats, notes: Mapping[tuple[str, str], Any]) -> None:
+        from lxml import etree
 
-def _make_run(text: str) -> Any:
-    from lxml import etree
+        self._element, self._formats, self._notes = etree.SubElement, formats, notes
+        self._body = etree.Element("body")
+        self._boxes: list[Any] = []
+        """Text boxes, which stand behind the paragraph whose words they would cut."""
+        self._used_notes: list[Any] = []
 
-    run = etree.Element(f"{WORD}r")
-    etree.SubElement(run, f"{WORD}t", {SPACE: "preserve"}).text = text
-    return run
+    def make(self, body: Any) -> Any:
+        """Return the page for the body of a document, with its notes behind it."""
+        self._add_all(body, self._body)
+        for note in self._used_notes:
+            self._add_all(note, self._body)
+        self._body.extend(self._boxes)
+        return self._body
 
+    def _add_all(self, elements: Iterable[Any], parent: Any, style: str = "") -> None:
+        for element in elements:
+            self._add(element, parent, style)
 
-def _move_behind(element: Any, *places: Any) -> None:
-    """Move the content of an element behind the last of some elements, in its order."""
-    if element is not None and places:
-        for child in reversed(list(element)):
-            places[-1].addnext(child)
-
-
-def _find_replacement(run: Any, formats: Formats) -> str | None:
-    """Return what a reader sees of a run that is hidden: nothing, or a gap; None for a visible run."""
-    found = formats.list_for_run(run)
-    if any(_is_on(_find(found, name)) for name in ("vanish", "webHidden", "specVanish")) or _is_outside(run, formats):
-        return ""
-    size, width = (_get_value(_find(found, name)) for name in ("sz", "w"))
-    if size.isdecimal() and int(size) <= 2 * MAX_TINY_SIZE:
-        return ""
-    if width.rstrip("%").isdecimal() and int(width.rstrip("%")) < MIN_LETTER_WIDTH:
-        return ""
-    if abs(_read_number(_get_value(_find(found, "position")))) >= 2 * MIN_OFFSET:
-        return ""
-    is_clear = any(_name(e) == "textFill" and _is_clear(e) for each in found for e in each)
-    return GAP if is_clear or are_alike(_read_colour(found), _find_background(run, found, formats)) else None
-
-
-def _is_outside(run: Any, formats: Formats) -> bool:
-    """Return True if a run is in a hidden row, or outside of the page."""
-    for element in run.iterancestors():
+    def _add(self, element: Any, parent: Any, style: str) -> None:
+        """Add what a reader sees of an element that is in a paragraph of a style."""
         name = _name(element)
-        if name == "tr" and element.find(f"{WORD}trPr/{WORD}hidden") is not None:
-            return True
-        if name == "p" and (indent := _find(formats.list_for_paragraph(element), "ind")) is not None:
-            sides = (indent.get(f"{WORD}{side}") or "0" for side in ("left", "start", "right", "end"))
-            if any(_read_number(side) <= -MIN_OFFSET * TWIPS for side in sides):
-                return True
-        if name == "anchor":
-            offsets = (place.text or "" for place in element.iter("{*}posOffset"))
-            return any(_read_number(offset) <= -MIN_OFFSET * EMU for offset in offsets)
-        if name in ("shape", "rect") and is_moved_away(parse_declarations(element.get("style") or "")):
-            return True
-    return False
+        if name in SKIPPED_ELEMENTS or name.endswith("Pr"):
+            return
+        if name == "AlternateContent":  # the same for newer and older programs
+            self._add_all(next((each for each in element if _has(each, "t")), ()), parent, style)
+        elif name in UNWRAPPED_ELEMENTS:
+            self._add_all(element, parent, style)
+        elif name == "p":
+            self._add_paragraph(element, parent)
+        elif name == "r":
+            self._add_run(element, parent, style)
+        elif name in ("txbxContent", "textpath"):
+            self._add_box(element)
+        elif name in ("footnoteReference", "endnoteReference"):
+            note = self._notes.get((name.removesuffix("Reference"), _read(element, "id")))
+            if note is not None:
+                self._used_notes.append(note)
+                self._write(parent, f"[{len(self._used_notes)}]")
+        elif (text := _read_text(element)) is not None:
+            self._write(parent, text)
+        else:
+            child = self._element(parent, ELEMENTS.get(name, "span"))
+            if name in ("tbl", "tr", "tc"):
+                _set_style(child, self._formats.declare_table(element))
+            self._add_all(element, child, style)
+
+    def _add_paragraph(self, paragraph: Any, parent: Any) -> None:
+        style = _read(paragraph.find("{*}pPr/{*}pStyle"))
+        tag, declared = self._formats.declare_paragraph(paragraph, style)
+        _set_style(child := self._element(parent, tag), declared)
+        outer, self._boxes = self._boxes, []
+        self._add_all(paragraph, child, style)
+        self._hide_boxes(0, declared)
+        parent.extend(self._boxes)
+        self._boxes = outer
+
+    def _add_run(self, run: Any, parent: Any, style: str) -> None:
+        is_raised = _read(run.find("{*}rPr/{*}vertAlign")) == "superscript"  # such as the number of a note
+        child = self._element(parent, "sup" if is_raised else "span")
+        declared = self._formats.declare_run(run, style)
+        _set_style(child, declared)
+        first = len(self._boxes)
+        self._add_all(run, child, style)
+        self._hide_boxes(first, declared)
+
+    def _hide_boxes(self, first: int, declared: Mapping[str, str]) -> None:
+        """Hide the boxes from a number on if what they belong to is hidden."""
+        if declared.get("display") == "none":
+            for box in self._boxes[first:]:
+                box.set("style", "display:none")
+
+    def _add_box(self, content: Any) -> None:
+        box = self._body.makeelement("div")
+        _set_style(box, _declare_shape(content))
+        self._boxes.append(box)
+        if _name(content) == "textpath":
+            self._element(box, "p").text = content.get("string")
+        else:
+            self._add_all(content, box)
+
+    def _write(self, parent: Any, text: str) -> None:
+        (parent if parent.text is None and not len(parent) else self._element(parent, "span")).text = text
 
 
-def _choose_style(paragraph: Any, formats: Formats) -> str:
-    """Return the style for a paragraph with one for quotations, or that is indented and no item of a list, else ""."""
-    if not any(text.text and text.text.strip() for text in paragraph.iter(f"{WORD}t")):
-        return ""
-    if any(map(names_quotation, formats.name_styles(paragraph))):
-        return QUOTATION
-    found = formats.list_for_paragraph(paragraph)
-    if [_name(bar) for bar in _list_borders(found)] in (["left"], ["start"]):
-        return QUOTATION
-    if (indent := _find(found, "ind")) is None:
-        return ""
-    sides = (indent.get(f"{WORD}{side}") or indent.get(f"{WORD}{other}") or "" for side, other in SIDES)
-    left, right = (_read_number(side) >= MIN_INDENT * TWIPS for side in sides)
-    if left and right:
-        return QUOTATION
-    return INDENTED if left and _find(found, "numPr") is None else ""
+def _declare_colours(formats: Properties) -> dict[str, str]:
+    """Return the colours of letters and of what is behind them."""
+    declared = {}
+    if (colour := formats.get("color")) is not None:
+        theme = "" if _read(colour, "themeShade") else THEME_COLOURS.get(_read(colour, "themeColor"), "")
+        declared["color"] = theme or f"#{_read(colour)}"
+    if (fill := formats.get("textFill")) is not None:  # newer programs use it in place of the colour
+        is_clear = any(_name(e) == "noFill" or (_name(e) == "alpha" and "100000" in e.values()) for e in fill.iter())
+        values = "".join(next(iter(e.values()), "") for e in fill.iterfind("{*}solidFill/*"))
+        declared["-webkit-text-fill-color"] = "transparent" if is_clear else THEME_COLOURS.get(values, f"#{values}")
+    if (shade := formats.get("shd")) is not None:
+        value = _read(shade, "color" if _read(shade) == "solid" else "fill")
+        if value not in ("", "auto"):
+            declared["background-color"] = f"#{value}"
+    if (highlight := _read(formats.get("highlight")).lower()) not in ("", "none"):
+        declared["background-color"] = HIGHLIGHTS.get(highlight, highlight)
+    return declared
 
 
-def _list_borders(formats: list[Any]) -> list[Any]:
-    """Return the lines around a paragraph."""
-    borders = _find(formats, "pBdr")
-    return [] if borders is None else [line for line in borders if _get_value(line) not in ("none", "nil")]
+def _declare_shape(box: Any) -> dict[str, str]:
+    """Return the declarations of CSS for the shape around a text box."""
+    declared: dict[str, str] = {}
+    for element in box.iterancestors():
+        name = _name(element)
+        if name == "p":
+            break
+        offsets = element.iter("{*}posOffset") if name == "anchor" else ()
+        is_away = any(_read_number(offset.text or "") <= -MIN_OFFSET * EMU for offset in offsets)
+        if is_away or is_moved_away(parse_declarations(element.get("style") or "")):
+            declared["display"] = "none"
+        fills = (element.find(f"{{*}}spPr/{{*}}{kind}Fill") for kind in ("solid", "grad", "blip", "patt"))
+        by_style = element.find("{*}style/{*}fillRef") is not None and element.find("{*}spPr/{*}noFill") is None
+        if by_style or element.get("fillcolor") is not None or any(fill is not None for fill in fills):
+            declared["background-color"] = "unknown"
+    return declared
 
 
-def _find(formats: list[Any], name: str) -> Any:
-    """Return the nearest format of a name."""
-    return next((each for each in (f.find(f"{WORD}{name}") for f in formats) if each is not None), None)
+def _set_style(element: Any, declared: Mapping[str, str]) -> None:
+    if declared:
+        element.set("style", ";".join(f"{name}:{value}" for name, value in declared.items()))
 
 
-def _is_on(element: Any) -> bool:
-    return element is not None and _get_value(element) not in ("0", "false", "off")
+def _read_text(element: Any) -> str | None:
+    """Return the text of an element that is text or a character; None for another one."""
+    name = _name(element)
+    if name == "sym":
+        code = _read(element, "char")
+        # in the font's own places there are pictures
+        return (
+            chr(int(code, 16)) if re.fullmatch("[0-9A-Fa-f]{4}", code) and not "D800" <= code.upper() < "F900" else ""
+        )
+    return element.text or "" if name == "t" else CHARACTERS.get(name)
 
 
-def _is_clear(fill: Any) -> bool:
-    """Return True for a fill of letters that is none, or transparent."""
-    return any(_name(e) == "noFill" or (_name(e) == "alpha" and "100000" in e.values()) for e in fill.iter())
+def _list_own(element: Any, path: str) -> dict[str, Any]:
+    """Return the formats within an element that a path leads to, by their names."""
+    return {_name(each): each for each in element.iterfind(f"{path}/*")}
+
+
+def _has(element: Any, *names: str) -> bool:
+    return next(element.iter(*(f"{{*}}{name}" for name in names)), None) is not None
 
 
 def _name(element: Any) -> str:
@@ -307,71 +342,16 @@ def _name(element: Any) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def _get_value(element: Any) -> str:
-    return "" if element is None else str(element.get(f"{WORD}val") or "")
-
-
-def _read_value(formats: Any, name: str) -> str:
-    return "" if formats is None else _get_value(formats.find(f"{WORD}{name}"))
+def _read(element: Any, attribute: str = "val") -> str:
+    """Return an attribute, whatever its namespace; "" without one."""
+    if element is None:
+        return ""
+    return next((value for key, value in element.items() if key.rpartition("}")[2] == attribute), "")
 
 
 def _read_number(value: str) -> float:
     return int(value) if re.fullmatch(r"-?\d{1,9}", value) else 0.0
 
 
-def _read_colour(formats: list[Any]) -> Colour | None:
-    """Return the colour of letters; None: one that contrasts with the background."""
-    fill = next((e for each in formats for e in each if _name(e) == "textFill"), None)
-    if fill is not None:  # newer programs use it in place of the colour
-        values = [next(iter(e.values()), "") for e in fill.iterfind("{*}solidFill/*")]
-        return WHITE if values and values[0] in ("bg1", "lt1") else _parse_hex("".join(values))
-    element = _find(formats, "color")
-    if element is None:
-        return None
-    theme = element.get(f"{WORD}themeColor")
-    if theme in ("background1", "light1") and element.get(f"{WORD}themeShade") is None:
-        return WHITE
-    return BLACK if theme in ("text1", "dark1") else _parse_hex(_get_value(element))
-
-
-def _find_background(run: Any, found: list[Any], formats: Formats) -> Colour | None:
-    """Return the colour behind a run; None: not known, such as that of a text box."""
-    highlight = _get_value(_find(found, "highlight"))
-    if highlight not in ("", "none"):
-        return parse_colour(HIGHLIGHTS.get(highlight.lower(), highlight.lower()), None)
-    if (fill := _read_fill(found)) is not None:
-        return fill
-    for element in run.iterancestors():
-        name = _name(element)
-        own = formats.list_for_paragraph(element) if name == "p" else element.iterchildren(f"{WORD}{name}Pr")
-        if (fill := _read_fill(list(own))) is not None:
-            return fill
-        if (name == "tbl" and formats.has_shades(element)) or (name == "txbxContent" and _is_filled(element)):
-            return None
-        page = element.find(f"{WORD}background") if name == "document" and formats.shows_page_colour else None
-        if page is not None:
-            return _parse_hex(page.get(f"{WORD}color") or "")
-    return WHITE
-
-
-def _is_filled(box: Any) -> bool:
-    """Return True for a text box whose shape has a colour of its own, or by its style."""
-    names = ("wsp", "shape", "rect", "roundrect", "oval")
-    shape = next((e for e in box.iterancestors() if _name(e) in names), None)
-    if shape is None:
-        return False
-    fills = [shape.find(f"{{*}}spPr/{{*}}{kind}Fill") for kind in ("solid", "grad", "blip", "patt")]
-    by_style = shape.find("{*}style/{*}fillRef") is not None and shape.find("{*}spPr/{*}noFill") is None
-    return by_style or shape.get("fillcolor") is not None or any(fill is not None for fill in fills)
-
-
-def _read_fill(formats: list[Any]) -> Colour | None:
-    """Return the colour of the nearest shade; None without one."""
-    shade = _find(formats, "shd")
-    name = "color" if _get_value(shade) == "solid" else "fill"
-    fill = "" if shade is None else str(shade.get(f"{WORD}{name}") or "auto")
-    return None if fill in ("", "auto") else _parse_hex(fill)
-
-
-def _parse_hex(value: str) -> Colour | None:
-    return parse_colour(f"#{value.lower()}", None) if len(value) == 6 else None
+def _is_on(element: Any) -> bool:
+    return element is not None and _read(element) not in ("0", "false", "off")

@@ -1,7 +1,7 @@
 """Take the text out of an HTML page as a reader sees it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pan_scdg.documents.styles import Styles, TextStyle, has_bar, is_indented, names_quotation
@@ -31,8 +31,6 @@ BLOCKS = frozenset(["block", "flex", "grid", "list-item", "table", "table-row"])
 """Values of ``display`` that set an element apart."""
 _NOTE, _BEFORE_NOTE = re.compile(r"\d{1,3}(?:[,–-]\d{1,3})*"), re.compile(r"[^\W\d_]{3}[.,;:!?]?$|[.!?,;:”\")]$")
 """The number of a footnote, which would change the word that it follows."""
-BACK_LINK = "\u2191"
-"""The link from a footnote back to its mark, as mammoth writes it."""
 GAP = "\ufdd0"
 """Stands for text that leaves a gap; no character of a text."""
 MAX_MEAN_WORD = 9
@@ -75,6 +73,22 @@ def extract_tree(root: Any, warnings: list[str]) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
+def list_unread(margins: Iterable[str], comments: Iterable[str], embeds: bool) -> list[str]:
+    """Return warnings about what was not read of a document of a word processor.
+
+    Args:
+        margins: the texts of its headers and footers.
+        comments: the texts of its comments.
+        embeds: it contains other files with text.
+    """
+    parts = {
+        NOT_READ: embeds,
+        MARGIN_NOT_READ: any(len(text.split()) >= MIN_MARGIN_WORDS for text in margins),
+        COMMENT_NOT_READ: any(len(text.split()) >= MIN_COMMENT_WORDS for text in comments),
+    }
+    return [warning for warning, is_there in parts.items() if is_there]
+
+
 class _Place(NamedTuple):
     """The style of an element, what it is part of, and what sets it apart."""
 
@@ -95,7 +109,7 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
     def add(text: str | None) -> None:
         """Add text as it is read at the last place."""
         look, is_quoted, _, keeps_lines = places[-1]
-        if not text or text.strip() == BACK_LINK:
+        if not text:
             return
         if (look.hides or look.leaves_gap) and not text.isspace():
             if HIDDEN not in warnings:
@@ -139,7 +153,9 @@ def _list_pieces(root: Any, warnings: list[str]) -> list[str]:
         is_quotation = tag == "blockquote" or any(map(names_quotation, (element.get("class") or "").split()))
         is_quotation = is_quotation or (tag in ("p", "div") and is_indented(declared))
         is_quotation = is_quotation or (_is_set_off(declared) and _is_paragraph(element))
-        is_quotation = is_quotation or (tag == "p" and _is_announced_quotation(element, declared, pieces))
+        if tag == "p" and not is_quotation:
+            seen = [each for each in element if not look.inherit(styles.find_declarations(each, look.variables)).hides]
+            is_quotation = _is_announced_quotation(element, seen, declared, pieces)
         keeps_lines = places[-1].keeps_lines or tag in ("pre", "textarea")
         places.append(_Place(look, places[-1].is_quoted or is_quotation, separator, keeps_lines))
         line = "\n> " if places[-1].is_quoted else "\n"
@@ -206,23 +222,29 @@ def _is_paragraph(element: Any) -> bool:
     return bool(element.tag == "p")
 
 
-def _is_announced_quotation(paragraph: Any, declared: Mapping[str, str], pieces: list[str]) -> bool:
+def _is_announced_quotation(
+    paragraph: Any, children: Iterable[Any], declared: Mapping[str, str], pieces: list[str]
+) -> bool:
     """Return True for a paragraph that is announced by a colon, or ends with a source or its number.
 
     It is in italics, or indented at the left and no item of a list.
+
+    Args:
+        paragraph: the paragraph.
+        children: its elements that a reader sees.
+        declared: what is declared about it.
+        pieces: the text before it.
     """
     is_item = next(paragraph.iterancestors("li"), None) is not None
     is_set_off = "italic" in declared.get("font-style", "") or (
         any(is_indented(declared, False, space) for space in ("margin", "padding")) and not is_item
     )
-    others = [child for child in paragraph if child.tag not in ("em", "i") and "italic" not in child.get("style", "")]
-    upright = [
-        paragraph.text or "",
-        *(child.tail or "" for child in paragraph),
-        *("".join(o.itertext()) for o in others),
-    ]
-    text = "".join(paragraph.itertext())
-    rest = 0 if is_set_off else len("".join(upright).split())
+    inner = {child: "".join(child.itertext()) for child in children}
+    others = [child for child in inner if child.tag not in ("em", "i") and "italic" not in child.get("style", "")]
+    between = [paragraph.text or "", *(child.tail or "" for child in paragraph)]
+    text = "".join([between[0], *(inner.get(child, "") + (child.tail or "") for child in paragraph)])
+    upright = "".join([*between, *(inner[child] for child in others)])
+    rest = 0 if is_set_off else len(upright.split())
     if len(text.split()) - rest < MIN_QUOTED_WORDS or rest > MAX_SOURCE_WORDS:
         return False
     return "".join(pieces[-20:]).rstrip().endswith(":") or bool(_SOURCE.search(text))

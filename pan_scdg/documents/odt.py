@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from pan_scdg.documents.html_text import (
-    COMMENT_NOT_READ,
-    MARGIN_NOT_READ,
-    MIN_COMMENT_WORDS,
-    MIN_MARGIN_WORDS,
-    NOT_READ,
-    extract_tree,
-)
+from pan_scdg.documents.html_text import extract_tree, list_unread
 from pan_scdg.documents.styles import MIN_LETTER_WIDTH, MIN_OFFSET, measure, names_quotation
 from pan_scdg.pan.untrusted import parse_xml_bytes
 
@@ -51,13 +44,11 @@ def convert_odt(path: Path) -> tuple[str, list[str]]:
             parse_xml_bytes(archive.read(name) if name in names else b"<none/>")
             for name in ("content.xml", "styles.xml")
         )
-    warnings = [NOT_READ] if any(re.match(r"Object \d+/content\.xml", name) for name in names) else []
-    margins = styles.iter(f"{STYLE}header", f"{STYLE}footer")
-    if any(len("".join(margin.itertext()).split()) >= MIN_MARGIN_WORDS for margin in margins):
-        warnings.append(MARGIN_NOT_READ)
-    comments = (" ".join(comment.itertext()).split() for comment in root.iter(f"{OFFICE}annotation"))
-    if any(len(words) >= MIN_COMMENT_WORDS for words in comments):
-        warnings.append(COMMENT_NOT_READ)
+    warnings = list_unread(
+        ("".join(margin.itertext()) for margin in styles.iter(f"{STYLE}header", f"{STYLE}footer")),
+        (" ".join(comment.itertext()) for comment in root.iter(f"{OFFICE}annotation")),
+        any(re.match(r"Object \d+/content\.xml", name) for name in names),
+    )
     body = root.find(f"{OFFICE}body/{OFFICE}text")
     if body is None:
         raise ValueError("it has no text")

