@@ -62,7 +62,7 @@ def prepare(data: Path | None, examples: bool, parts: tuple[str, ...], output: P
 
     \b
     DATA holds these folders, or those of them that are needed:
-      pan25/      pairs, susp/, src/, truth XML; or several such folders
+      pan25/      the corpus of PAN 2025 with its truth, as its archive unpacks
       pan26/      corpus.jsonl[.gz], queries.jsonl, qrels.txt
       multinews/  train.src.cleaned (or train.src)
 

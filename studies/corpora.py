@@ -1,6 +1,6 @@
 """Read the data of the studies: text-alignment corpora with truth (PAN25), and clusters of news (Multi-News).
 
-DATA/pan25/      a text-alignment corpus with truth (pairs, susp/, src/, XML), or several in subfolders
+DATA/pan25/      a text-alignment corpus with truth, as its archive unpacks (pan_scdg.pan.layout)
 DATA/pan26/      corpus.jsonl[.gz], queries.jsonl, qrels.txt
 DATA/multinews/  train.src.cleaned (or train.src, train.src.txt, train.txt.src; .gz)
 """
@@ -14,7 +14,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import find_pairs_file, name_detection, read_pairs
 from pan_scdg.pan.truth import find_truth, list_truth_files, read_truth
-from pan_scdg.pan.untrusted import is_file, list_directory, stream_lines
+from pan_scdg.pan.untrusted import is_file, stream_lines
 from pan_scdg.records import DocumentPair, Passage, TextFile
 
 CLUSTER_FILES = ("train.src.cleaned", "train.src", "train.src.txt", "train.txt.src")
@@ -28,25 +28,36 @@ Span = tuple[int, int]
 """Half-open, in characters."""
 
 
+DATA_FOLDERS = ("pan25", "pan26", "multinews")
+
+
 class DataFolders(NamedTuple):
     """The folders of the data; one that is not needed may be missing."""
 
     pan25: Path
     pan26: Path
     multinews: Path
+    pan25_parts: tuple[str, ...] = ("",)
+    """The folders of ``pan25`` whose pairs are put together: of the examples two, of the data itself."""
+
+    @property
+    def corpora(self) -> list[Path]:
+        """Return the folders with the corpora of ``pan25``."""
+        return [self.pan25 / part for part in self.pan25_parts]
 
 
 def find_data(directory: Path) -> DataFolders:
     """Return the folders in a user's data folder, or raise UserError if it does not exist."""
     if not directory.is_dir():
         raise UserError("the directory does not exist", "correct --data", directory)
-    return DataFolders(*(directory / name for name in DataFolders._fields))
+    return DataFolders(*(directory / name for name in DATA_FOLDERS))
 
 
 def find_examples() -> DataFolders:
     """Return the folders of the bundled examples."""
     examples = find_bundled("examples")
-    return DataFolders(*(examples / name for name in ("pan25-pairs", "pan26-retrieval", "same-topic-news")))
+    names = ("pan25-pairs", "pan26-retrieval", "same-topic-news")
+    return DataFolders(*(examples / name for name in names), pan25_parts=("calibration", "test"))
 
 
 class TruePair(NamedTuple):
@@ -64,30 +75,27 @@ class TruePair(NamedTuple):
         return name_detection(self.pair).removesuffix(".xml")
 
 
-def read_corpora(directory: Path, notices: Notices) -> list[TruePair]:
-    """Return all pairs of a corpus, or of the corpora in subfolders, in the order of the ``pairs`` files."""
-    pairs = [pair for folder in _find_corpora(directory) for pair in _read_corpus(folder, notices)]
+def read_corpora(directories: Sequence[Path], notices: Notices) -> list[TruePair]:
+    """Return all pairs of corpora, in the order of the ``pairs`` files.
+
+    Raises:
+        UserError: a directory has no corpus, several or one without truth; or two documents have one name.
+    """
+    pairs = [pair for directory in directories for pair in _read_corpus(directory, notices)]
     for side in ("suspicious", "source"):
         paths: dict[str, Path] = {}
         for true in pairs:
             file: TextFile = getattr(true.pair, side)
             if (first := paths.setdefault(file.reference, file.path)) != file.path:
                 what = f"two {side} documents are named {file.reference}: {first} and {file.path}"
-                raise UserError(what, "rename one of them", directory)
+                raise UserError(what, "rename one of them", directories[0])
     return pairs
 
 
-def _find_corpora(directory: Path) -> list[Path]:
-    if find_pairs_file(directory) is not None:
-        return [directory]
-    folders = [path for path in list_directory(directory) if path.is_dir() and find_pairs_file(path) is not None]
-    if not folders:
+def _read_corpus(directory: Path, notices: Notices) -> Iterator[TruePair]:
+    if find_pairs_file(directory) is None:
         what = "contains no text-alignment corpus"
         raise UserError(what, "give a folder with pairs, susp/, src/ and truth", directory)
-    return folders
-
-
-def _read_corpus(directory: Path, notices: Notices) -> Iterator[TruePair]:
     pairs = read_pairs(directory, notices).pairs
     truth = find_truth(directory)
     files = {} if truth is None else list_truth_files(truth)

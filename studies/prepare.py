@@ -29,7 +29,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.find import find_model
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_detection
-from pan_scdg.pan.source_retrieval import Corpus, read_qrels, read_queries
+from pan_scdg.pan.source_retrieval import Corpus, find_qrels, read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage
@@ -37,7 +37,7 @@ from studies import authors as published
 from studies.authors import NewsRecord, PairRecord, find_file
 from studies.beside import SPLIT_COUNTS, WARNING, Counts, count_contexts, count_quantities, warn_about_counts
 from studies.contexts import MAX_INSTANCES, SEEDS, make_contexts, read_pool, select_instances
-from studies.corpora import DataFolders, TruePair, collect_reused, read_clusters, read_corpora
+from studies.corpora import DATA_FOLDERS, DataFolders, TruePair, collect_reused, read_clusters, read_corpora
 from studies.results import MANIFEST, Names, strip_name
 from studies.splits import (
     FOLD_SEED,
@@ -109,13 +109,13 @@ def prepare(
     """
     chosen = parts or [part for part in PARTS if all(getattr(folders, name).is_dir() for name in READ[part])]
     if not chosen:
-        names = ", ".join(sorted({folder.name for folder in folders}))
+        names = ", ".join(sorted(DATA_FOLDERS))
         raise UserError(f"no data for any study: looked for {names}", "correct --data")
     if authors is not None and not authors.is_dir():
         raise UserError("the directory does not exist", "correct --authors", authors)
     check_output(output, overwrite)
     notices, target = Notices(), output.resolve()
-    corpus = read_corpora(folders.pan25, notices) if {"pan25", "retention"} & {*chosen} else []
+    corpus = read_corpora(folders.corpora, notices) if {"pan25", "retention"} & {*chosen} else []
     source = Source(folders, authors, tokenizer, instances, SEEDS[:seeds])
     prepare_part: dict[str, Callable[[Path], Section]] = {
         "pan25": lambda folder: _prepare_pan25(corpus, source, folder),
@@ -309,7 +309,7 @@ def _read_given_manifest(path: Path, corpus: Mapping[Names, TruePair]) -> list[P
 
 def _prepare_pan26(source: Source, notices: Notices, folder: Path) -> Section:
     data = source.folders.pan26
-    queries, qrels, corpus = read_queries(data, notices), read_qrels(data / "qrels.txt"), Corpus(data, notices)
+    queries, qrels, corpus = read_queries(data, notices), read_qrels(find_qrels(data)), Corpus(data, notices)
     ids = [query.query_id for query in queries]
     given = find_file(source.authors, published.FOLDS)
     folds = make_folds(ids) if given is None else list(read_folds(given, {*ids}).values())

@@ -24,7 +24,7 @@ from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, b
 from pan_scdg.jobs.result import METADATA, require_job
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import find_run, format_run, open_gzip_text, read_run
-from pan_scdg.pan.source_retrieval import read_qrels, read_queries
+from pan_scdg.pan.source_retrieval import find_qrels, read_qrels, read_queries
 from pan_scdg.scdg.decision import rerank
 from studies.beside import (
     BASELINES,
@@ -328,7 +328,7 @@ def study_retrieval(
     ``missing`` are names of rows without a result.
     """
     check_output(output, overwrite)
-    qrels = read_qrels(data / "qrels.txt")
+    qrels = read_qrels(find_qrels(data))
     queries = {query.query_id for query in read_queries(data, Notices())}
     if unknown := sorted(qrels.keys() - queries):
         raise UserError(f"the query {unknown[0]!r} is judged, but not in the data", "give the qrels of this data", data)

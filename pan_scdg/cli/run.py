@@ -130,11 +130,13 @@ def run(
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.options import RunOptions, choose_device
-    from pan_scdg.pan.inputs import detect_task
+    from pan_scdg.pan.inputs import find_input
 
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
     check_folders(output, inputs | {f"--{name}": rest[name] for name in READ})
-    task = detect_task(directory)
+    task, folder = find_input(directory)
+    if folder != directory:
+        say([f"input: {folder}"])
     chosen = load_chosen_profile(profile, over_long, threshold, q)
     refuse_options(task, {**rest, "threshold": threshold is not None})
     metadata = os.environ.get(METADATA) != "0"

@@ -29,7 +29,7 @@ from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.inputs import detect_task, hash_input
 from pan_scdg.pan.labels import match_labels
 from pan_scdg.pan.runs import RUN_NAMES, read_run
-from pan_scdg.pan.source_retrieval import read_qrels, read_queries
+from pan_scdg.pan.source_retrieval import find_qrels, read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import (
     TAG,
@@ -245,7 +245,7 @@ def _warn_about_calibration(job: Mapping[str, Any], digest: str) -> list[str]:
 
 def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Evaluation:
     """Evaluate a run with qrels by ir_measures and by TIRA's own rule."""
-    truth = truth or directory / "qrels.txt"
+    truth = truth or find_qrels(directory)
     if not truth.is_file():
         raise UserError("the qrels are missing", "give the file with --truth", truth)
     qrels, job = read_qrels(truth), _read_job(output)

@@ -48,7 +48,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     notices = Notices(options.strict)
     corpus = read_pairs(options.input, notices, may_lack_files=options.on_error == "negative")
     pairs, partial = choose_items(corpus.pairs, options, "pairs")
-    names = read_names(options.input)
+    names = read_names(corpus.pairs_file.parent)
     explains = options.report and profile.gains is not None
     statistics = count_sources(profile, corpus.pairs, options.on_error)
     worker = PairWorker(profile, _choose_method_options(profile, options), statistics, explains)

@@ -24,7 +24,7 @@ from pan_scdg.models.devices import describe_machine
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task, hash_input
 from pan_scdg.pan.runs import format_run, open_gzip_text
-from pan_scdg.pan.source_retrieval import read_qrels
+from pan_scdg.pan.source_retrieval import find_qrels, read_qrels
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.untrusted import is_file, stream_lines
 from pan_scdg.profile import Profile, load_profile, parse_profile
@@ -289,7 +289,7 @@ class Reproduction:
         """Compare two outputs, as far as the second one goes."""
         options = self._options
         if self._task == "retrieval":
-            truth = options.truth or options.input / "qrels.txt"
+            truth = options.truth or find_qrels(options.input)
             return compare_runs(first, second, read_qrels(truth) if is_file(truth) else None)
         name = SCORES if self._job.get("scores_only") else DECISIONS
         records = (json.loads(text) for _, text in stream_lines(second / name))

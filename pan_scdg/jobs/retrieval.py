@@ -44,7 +44,7 @@ from pan_scdg.normal_form import restore_spans
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.runs import format_run, open_gzip_text
-from pan_scdg.pan.source_retrieval import QUERIES_NAME, Corpus, read_queries
+from pan_scdg.pan.source_retrieval import Corpus, find_queries, read_queries
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Stopwatch, format_count
 from pan_scdg.records import Document, Query
@@ -191,7 +191,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     worker = RetrievalWorker(profile, options.device, options.model, options.engine, searches)
     targets = {}
     if worker.model is not None:
-        targets = prepare_targets(queries, worker.model, settings, options.input / QUERIES_NAME, notices)
+        targets = prepare_targets(queries, worker.model, settings, find_queries(options.input), notices)
     stages = None
     if options.candidates is not None:
         stages = read_candidates(options.candidates, queries, notices, {query.query_id for query in all_queries})

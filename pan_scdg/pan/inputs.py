@@ -1,6 +1,7 @@
 """Detect the task of an input directory, and hash its content."""
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -8,9 +9,10 @@ from typing import Literal
 from pan_scdg.digests import hash_stream
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpus
-from pan_scdg.pan.text_alignment import PairCorpus, find_pairs_file, read_pairs
-from pan_scdg.pan.untrusted import is_file, list_directory, open_regular
+from pan_scdg.pan.layout import find_nearest
+from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpus, is_retrieval_folder
+from pan_scdg.pan.text_alignment import PairCorpus, find_text_folder, is_pair_folder, list_pairs_files, read_pairs
+from pan_scdg.pan.untrusted import is_file, open_regular
 
 Task = Literal["pairs", "retrieval"]
 _NEEDED_FILES = {
@@ -20,25 +22,29 @@ _NEEDED_FILES = {
 
 
 def detect_task(directory: Path) -> Task:
-    """Return the task whose files ``directory`` has.
+    """Return the task whose files ``directory`` has; see `find_input`."""
+    return find_input(directory)[0]
+
+
+def find_input(directory: Path) -> tuple[Task, Path]:
+    """Return the task of the input in ``directory`` or up to two levels below, and its folder.
 
     Raises:
-        UserError: the directory is missing, or has the files of neither task, or of both.
+        UserError: the directory is missing, or has the files of neither task, of both, or of several inputs.
     """
-    list_directory(directory)
-    tasks: list[Task] = [task for task in ("pairs", "retrieval") if _has_input(directory, task)]
-    if len(tasks) == 1:
-        return tasks[0]
-    if tasks:
-        raise UserError("contains the input of both tasks", "give a folder with one of them", directory)
-    what = f"no input: expected {' or '.join(_NEEDED_FILES.values())}"
-    raise UserError(what, "correct --input, or compare folders of essays with pan-scdg check", directory)
 
+    def list_tasks(folder: Path) -> list[Task]:
+        has_pairs = bool(list_pairs_files(folder)) if folder == directory else is_pair_folder(folder)
+        return [*(["pairs"] if has_pairs else []), *(["retrieval"] if is_retrieval_folder(folder) else [])]
 
-def _has_input(directory: Path, task: Task) -> bool:
-    if task == "pairs":
-        return find_pairs_file(directory) is not None
-    return find_corpus(directory) is not None and is_file(directory / QUERIES_NAME)
+    folder = find_nearest(directory, lambda folder: bool(list_tasks(folder)))
+    if folder is None:
+        what = f"no input: expected {' or '.join(_NEEDED_FILES.values())}"
+        raise UserError(what, "correct --input, or compare folders of essays with pan-scdg check", directory)
+    tasks = list_tasks(folder)
+    if len(tasks) > 1:
+        raise UserError("contains the input of both tasks", "give a folder with one of them", folder)
+    return tasks[0], folder
 
 
 def hash_input(directory: Path, task: Task, corpus: str | None = None, pairs: PairCorpus | None = None) -> str:
@@ -71,9 +77,11 @@ def _list_files(directory: Path, task: Task, pairs: PairCorpus | None) -> Iterat
     if task == "pairs":
         listed = pairs or read_pairs(directory, Notices())
         paths = {listed.pairs_file, *(f.path for p in listed.pairs for f in (p.suspicious, p.source))}
+        folder = find_text_folder(listed.pairs_file)
     else:
         corpus = find_corpus(directory)
         if corpus is None:
             raise UserError(f"no input for retrieval: expected {_NEEDED_FILES[task]}", "correct --input", directory)
-        paths = {corpus, directory / QUERIES_NAME}
-    return ((p.relative_to(directory).as_posix(), p) for p in paths)
+        folder, paths = corpus.parent, {corpus, corpus.parent / QUERIES_NAME}
+    # not Path.relative_to: the list of pairs may be a path of the working directory, the texts one level up
+    return ((Path(os.path.relpath(p, folder)).as_posix(), p) for p in paths)

@@ -10,6 +10,7 @@ from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.normal_form import SURPLUS_MARKS, Composed, compose, has_surplus_marks
 from pan_scdg.notices import Notices
+from pan_scdg.pan.layout import find_nearest, list_truth_folders
 from pan_scdg.pan.text_alignment import MIN_ITEMS
 from pan_scdg.pan.untrusted import (
     COMMENT,
@@ -23,7 +24,7 @@ from pan_scdg.pan.untrusted import (
 from pan_scdg.records import Document, Query
 
 CORPUS_NAMES = ("documents.jsonl.gz", "corpus.jsonl.gz", "documents.jsonl", "corpus.jsonl")
-QUERIES_NAME = "queries.jsonl"
+QUERIES_NAME, QRELS_NAME = "queries.jsonl", "qrels.txt"
 QUERIES_BYTES = 1 << 30
 """Largest queries file in bytes, since queries are kept in memory; the official limit of all input files is 900 MB."""
 
@@ -88,15 +89,41 @@ class Corpus:
 
 
 def find_corpus(directory: Path) -> Path | None:
-    """Return the corpus of a retrieval input, None if it has none.
+    """Return the corpus of a retrieval input, up to two levels below ``directory``; None without one.
 
     Raises:
-        UserError: there are several corpus files.
+        UserError: there are several corpora or corpus files.
     """
-    files = [directory / name for name in CORPUS_NAMES if is_file(directory / name)]
+    folder = find_nearest(directory, lambda folder: bool(_list_corpus_files(folder)))
+    files = [] if folder is None else _list_corpus_files(folder)
     if len(files) > 1:
-        raise UserError(f"several corpus files: {', '.join(p.name for p in files)}", "keep one of them", directory)
+        raise UserError(f"several corpus files: {', '.join(p.name for p in files)}", "keep one of them", folder)
     return files[0] if files else None
+
+
+def _list_corpus_files(folder: Path) -> list[Path]:
+    return [folder / name for name in CORPUS_NAMES if is_file(folder / name)]
+
+
+def find_queries(directory: Path) -> Path:
+    """Return the queries file of a retrieval input, next to its corpus; it may be missing."""
+    corpus = find_corpus(directory)
+    return (directory if corpus is None else corpus.parent) / QUERIES_NAME
+
+
+def is_retrieval_folder(folder: Path) -> bool:
+    """Return True if a folder has a corpus and queries."""
+    return bool(_list_corpus_files(folder)) and is_file(folder / QUERIES_NAME)
+
+
+def find_qrels(directory: Path) -> Path:
+    """Return the judgements of a retrieval input: next to its queries or in a folder of `list_truth_folders`.
+
+    The file may be missing.
+    """
+    folder = find_queries(directory).parent
+    candidates = [folder, *(path for paths in list_truth_folders(folder) for path in paths)]
+    return next((path / QRELS_NAME for path in candidates if is_file(path / QRELS_NAME)), folder / QRELS_NAME)
 
 
 def _require_corpus(directory: Path) -> Path:
@@ -142,7 +169,7 @@ def read_queries(directory: Path, notices: Notices, raw_text: bool = False) -> l
     Raises:
         UserError: no queries file or an empty one, a malformed line, an unusable or repeated id, or an empty text.
     """
-    path = directory / QUERIES_NAME
+    path = find_queries(directory)
     queries: dict[str, Query] = {}
     for number, record in _read_records(path, notices, QUERIES_BYTES):
         query_id = _parse_id(record, ("qid", "query_id"), path, number)

@@ -1,7 +1,7 @@
 """Read pairs of documents in the text-alignment layout of PAN 2012 to 2025: ``pairs``, suspicious and source texts.
 
-Reads every layout that the official reader takes, and the nested one of the downloads. No text is read here: a corpus
-is a list of paths.
+Reads every layout that the official reader takes, and those of the archives (`pan.layout`). No text is read here: a
+corpus is a list of paths.
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,11 @@ from typing import NamedTuple
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.normal_form import list_forms, normalize
 from pan_scdg.notices import Notices
+from pan_scdg.pan.layout import find_nearest
 from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_document, read_utf8
 from pan_scdg.records import DocumentPair, TextFile
 
+PAIRS, SIDES = "pairs", ("susp", "src")
 MIN_ITEMS = 3
 """With fewer pairs (or queries) TIRA's format check refuses the result."""
 FILE_NAME_BYTES = 255
@@ -42,21 +44,42 @@ def name_detection(pair: DocumentPair) -> str:
 
 
 def find_pairs_file(directory: Path) -> Path | None:
-    """Return the file whose name ends in ``pairs``, at the root or, as in the downloads, one folder below.
+    """Return the list of pairs of an input directory, None without one.
 
-    The latter counts only if ``susp/`` and ``src/`` are siblings of that folder. None: no such file exists.
+    It is the file in ``directory`` whose name ends in ``pairs``, else the only file ``pairs`` up to two levels below
+    that has ``susp/`` and ``src/`` next to it or one level up.
 
     Raises:
-        UserError: the directory cannot be listed, or there are several candidates.
+        UserError: the directory cannot be listed, or there are several such files.
     """
-    entries = list_directory(directory)
-    files = [p for p in entries if p.name.endswith("pairs") and is_file(p)]
-    if not files and all((directory / side).is_dir() for side in ("susp", "src")):
-        files = [p / "pairs" for p in entries if is_file(p / "pairs")]
+    files = list_pairs_files(directory)
     if len(files) > 1:
-        names = ", ".join(str(p.relative_to(directory)) for p in files)
-        raise UserError(f"several pairs files: {names}", "keep one of them", directory)
-    return files[0] if files else None
+        raise UserError(f"several pairs files: {', '.join(p.name for p in files)}", "keep one of them", directory)
+    if files:
+        return files[0]
+    folder = find_nearest(directory, is_pair_folder)
+    return None if folder is None else folder / PAIRS
+
+
+def list_pairs_files(directory: Path) -> list[Path]:
+    """Return the files directly in a directory whose names end in ``pairs``, as the official reader takes them."""
+    return [path for path in list_directory(directory) if path.name.endswith(PAIRS) and is_file(path)]
+
+
+def is_pair_folder(folder: Path) -> bool:
+    """Return True if a folder has a file ``pairs``, with ``susp/`` and ``src/`` next to it or one level up."""
+    return is_file(folder / PAIRS) and any(_has_sides(one) for one in (folder, folder.resolve().parent))
+
+
+def find_text_folder(pairs_file: Path) -> Path:
+    """Return the folder of ``susp/`` and ``src/``: that of the list of pairs, or the one above (PAN 2012 to 2015)."""
+    folder, above = pairs_file.parent, pairs_file.parent.resolve().parent
+    has_own = any((folder / side).is_dir() for side in SIDES)
+    return above if not has_own and _has_sides(above) else folder
+
+
+def _has_sides(folder: Path) -> bool:
+    return all((folder / side).is_dir() for side in SIDES)
 
 
 def read_pairs(directory: Path, notices: Notices, may_lack_files: bool = False) -> PairCorpus:
@@ -78,7 +101,7 @@ def read_pairs(directory: Path, notices: Notices, may_lack_files: bool = False) 
     errors: list[UserError] = []
     pairs: dict[tuple[str, str], DocumentPair] = {}
     names: dict[str, DocumentPair] = {}
-    documents = _Documents(directory, may_lack_files)
+    documents = _Documents(find_text_folder(file), may_lack_files)
     for number, line in _read_lines(file, notices):
         try:
             pair = _parse_pair(line, documents, file, number)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.normal_form import compose
+from pan_scdg.pan.layout import list_truth_folders
 from pan_scdg.pan.text_alignment import find_pairs_file, name_detection, read_text
 from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_bytes
 from pan_scdg.progress import format_count
@@ -15,7 +16,6 @@ from pan_scdg.records import DocumentPair, Feature, Passage, Span, TextFile
 
 TAG = "plagiarism"
 """Ending of the name of a feature that is reuse; older corpora write ``artificial-plagiarism``."""
-FOLDERS = ("truth", "03_train_truth", "03_test_truth")
 RESULTS = ("job.json", ".pan_scdg", ".pan_scdg.json", "decisions.jsonl")
 """Files that mark a folder as the output of a run."""
 MAX_OFFSET = 10**15
@@ -27,26 +27,23 @@ _DETECTED = re.compile(rb"""detected-plagiarism["']""")
 def find_truth(directory: Path) -> Path | None:
     """Return the folder with the truth of an input directory, or None.
 
-    Tries ``<folder of pairs>_truth``, ``truth/``, ``03_train_truth/``, ``03_test_truth/``, then XML files beside
-    ``pairs`` or one folder below it (PAN 2012 keeps each kind of obfuscation in its own folder). Results of a run are
-    never taken for truth.
+    Tries the folders of `list_truth_folders`, then XML files beside ``pairs`` or one folder below it (PAN 2012 keeps
+    each kind of obfuscation in its own folder). Results of a run are never taken for truth.
 
     Raises:
-        UserError: several of the folders exist, or see `find_pairs_file`.
+        UserError: the input has several folders with truth, or see `find_pairs_file`.
     """
     pairs = find_pairs_file(directory)
-    if pairs is not None and pairs.parent != directory:
-        own = directory / f"{pairs.parent.name}_truth"
-        if own.is_dir() and not _contains_results(own):
-            return own
-    named = [directory / name for name in FOLDERS if (directory / name).is_dir()]
-    folders = [folder for folder in named if not _contains_results(folder)]
-    if len(folders) > 1:
-        names = ", ".join(p.name for p in folders)
-        raise UserError(f"several folders with truth: {names}", "choose one with --truth", directory)
-    if folders:
-        return folders[0]
-    if pairs is not None and not _contains_results(pairs.parent) and any(list_truth_files(pairs.parent)):
+    if pairs is None:
+        return None
+    for candidates in list_truth_folders(pairs.parent):
+        folders = [folder for folder in candidates if not _contains_results(folder)]
+        if len(folders) > 1:
+            names = ", ".join(p.name for p in folders)
+            raise UserError(f"several folders with truth: {names}", "choose one with --truth", pairs.parent)
+        if folders:
+            return folders[0]
+    if not _contains_results(pairs.parent) and any(list_truth_files(pairs.parent)):
         return pairs.parent
     return None
 

@@ -27,6 +27,7 @@ from pan_scdg.cli import run_command
 from pan_scdg.cli.commands import cli
 from pan_scdg.methods import METHODS
 from pan_scdg.models.find import CATALOGUE
+from tests.archives import write_archive
 from tests.docs.trimmed import write_trimmed_examples
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ BLOCK = re.compile(r"(?:<!-- (run|needs: [^\n]+) -->\n)?```(sh|python)\n(.*?)```
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NEEDS = {"network", "gpu", "login", "data"}
 MADE = ("make demo", "make test")
-SUMMARIES = ROOT / "docs" / "data.md"
+SUMMARIES = ARCHIVES = ROOT / "docs" / "data.md"
 
 
 class Command(NamedTuple):
@@ -125,6 +126,20 @@ def test_documented_command(command: Command, clone: Path, monkeypatch: pytest.M
         runpy.run_path("block.py")
     else:
         assert run_line(command.text, clone) == 0
+
+
+@pytest.mark.documented
+def test_archives_are_read_as_the_table_says(clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = ARCHIVES.read_text(encoding="utf-8").partition("## Archives\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?!---|archive)(.+) \| (.+) \| `(pan-scdg .+)` \|$", section, re.M)
+    for _, paths, command in rows:
+        example = "pan26-retrieval" if "corpus" in paths else "pan25-pairs/test"
+        write_archive(clone / "examples" / example, tmp_path / "DATA", re.findall(r"`(.+?)`", paths))
+        assert run_line(command, tmp_path) == 0
+        words = shlex.split(command)
+        assert run_line(shlex.join(["pan-scdg", "evaluate", *words[2:6]]), tmp_path) == 0
+    assert len(rows) == 5
 
 
 @pytest.mark.documented

@@ -39,7 +39,7 @@ def truth(pairs: tuple[DocumentPair, ...]) -> dict[tuple[str, str], tuple[Passag
 def test_fifteen_pairs_of_five_documents_each(pairs: tuple[DocumentPair, ...]) -> None:
     directory = _sample("pan25-sample") / "input"
     assert detect_task(directory) == "pairs"
-    assert find_truth(directory) is None
+    assert find_truth(directory) == (directory.parent / "truth").resolve()
     assert len(pairs) == 15
     assert len({p.suspicious.path for p in pairs}) == len({p.source.path for p in pairs}) == 5
 

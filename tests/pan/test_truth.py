@@ -51,7 +51,7 @@ def test_truth_of_the_sample(shared: Path) -> None:
         "00013": [16, 6, 1],
     }
     assert all(key[0][-5:] == key[1][-5:] for key, passages in truth.items() if passages)
-    assert find_truth(sample / "input") is None
+    assert find_truth(sample / "input") == (sample / "truth").resolve()
 
 
 def test_truth_may_lie_one_folder_below(write: Write) -> None:
@@ -80,7 +80,12 @@ def test_nested_pairs_have_the_truth_of_their_own_name_or_beside_them(write: Wri
     directory = write({"03_train_truth/x.xml": EMPTY, "03_test_truth/x.xml": EMPTY, **nested})
     assert find_truth(directory) == directory / "03_test_truth"
     (directory / "03_test").rename(directory / "04_other")
-    with pytest.raises(UserError, match="several folders with truth: 03_train_truth, 03_test_truth"):
+    assert find_truth(directory) is None
+
+
+def test_several_folders_with_truth_are_named(write: Write) -> None:
+    directory = write({"truth/x.xml": EMPTY, "03_test_truth/x.xml": EMPTY, **TEXTS})
+    with pytest.raises(UserError, match="several folders with truth: 03_test_truth, truth. Choose one with --truth"):
         find_truth(directory)
 
 

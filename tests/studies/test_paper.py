@@ -120,7 +120,7 @@ def test_what_a_row_lacks_is_named_before_and_in_the_table(
     assert "OPENAI_BASE_URL" in plan["pairs/few-cot"]
     assert plan["retrieval/bm25-full"].endswith("data/pan26")
     assert plan["pairs/char-ngrams"] == "pairs/char-ngrams"
-    shutil.copytree(clone / "examples" / "pan25-pairs", clone / "data" / "pan25", dirs_exist_ok=True)
+    shutil.copytree(clone / "examples" / "pan25-pairs" / "test", clone / "data" / "pan25", dirs_exist_ok=True)
     shutil.copytree(clone / "examples" / "same-topic-news", clone / "data" / "multinews")
     assert main(["paper", "--data", "data", "--output", "out", "--only", "same-topic"]) == 0
     tables = read_tables(clone / "out" / "tables" / "same-topic")

@@ -98,7 +98,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_pairs_are_a_corpus_with_the_truth_of_the_data(made: Path) -> None:
-    corpus = {true.pair_id: true for true in read_corpora(find_examples().pan25, Notices())}
+    corpus = {true.pair_id: true for true in read_corpora(find_examples().corpora, Notices())}
     written = read_pairs(made / "pan25", Notices()).pairs
     truth = read_truth(made / "pan25" / "truth", written)
     manifest = read_manifest(made / "pan25" / "manifest.jsonl")
@@ -302,7 +302,7 @@ def test_the_promised_files_say_what_the_data_says(made: Path) -> None:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     lines = [json.loads(line) for line in (made / "pan25" / "manifest.jsonl").read_text().splitlines()]
     for line in lines:
-        half = next(half for half in data.pan25.iterdir() if (half / "truth" / line["xml_file"]).exists())
+        half = next(half for half in data.corpora if (half / "truth" / line["xml_file"]).exists())
         root = ElementTree.parse(half / "truth" / line["xml_file"]).getroot()
         features = [e.attrib for e in root.iter("feature") if e.attrib["name"] == "plagiarism"]
         own = [f for f in features if f["source_reference"] == line["src_file"]]
@@ -355,7 +355,7 @@ def test_the_promised_files_say_what_the_data_says(made: Path) -> None:
     assert "- warning: other counts than the paper's: All pairs 48, in the paper 6,791; Positive pairs 24" in page
     assert "without the authors' manifest" in page
     excluded = [json.loads(line) for line in (made / "retention" / "exclusion_log.jsonl").read_text().splitlines()]
-    instances, rejected = select_instances(read_corpora(data.pan25, Notices()), read_pool(data.multinews), 4)
+    instances, rejected = select_instances(read_corpora(data.corpora, Notices()), read_pool(data.multinews), 4)
     assert {line["pair_id"]: line["reason"] for line in excluded} == rejected
     assert not {i.pair_id for i in instances} & rejected.keys()
 
@@ -382,16 +382,17 @@ def test_wrong_options_are_one_line(
     assert not (tmp_path / "out").exists()
 
 
-def test_corpora_in_subfolders_and_what_is_wrong_with_them(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        write_corpus(tmp_path / "two" / name, {f"s{name}-r{name}": feature(f"r{name}")})
-    assert [true.pair_id for true in read_corpora(tmp_path / "two", Notices())] == ["sa-ra", "sb-rb"]
-    shutil.copytree(tmp_path / "two" / "a", tmp_path / "two" / "c")
+def test_corpora_and_what_is_wrong_with_them(tmp_path: Path) -> None:
+    a, b = (write_corpus(tmp_path / "two" / name, {f"s{name}-r{name}": feature(f"r{name}")}) for name in "ab")
+    assert [true.pair_id for true in read_corpora([a, b], Notices())] == ["sa-ra", "sb-rb"]
+    with pytest.raises(UserError, match=f"several inputs: a, b. Move the others out, or give one: --input {b}"):
+        read_corpora([tmp_path / "two"], Notices())
+    c = shutil.copytree(a, tmp_path / "two" / "c")
     with pytest.raises(UserError, match=r"two suspicious documents are named sa\.txt"):
-        read_corpora(tmp_path / "two", Notices())
-    (tmp_path / "two" / "a" / "truth" / "sa-ra.xml").unlink()
+        read_corpora([a, c], Notices())
+    (a / "truth" / "sa-ra.xml").unlink()
     with pytest.raises(UserError, match="contains no truth file of any pair"):
-        read_corpora(tmp_path / "two" / "a", Notices())
+        read_corpora([a], Notices())
     with pytest.raises(UserError, match="no file of clusters"):
         list(read_clusters(tmp_path))
 
@@ -506,7 +507,7 @@ def corpus_of(folder: Path, truth: dict[str, str], susp: int = 5_000, src: int =
     texts: dict[str, str] = {}
     for number, name in enumerate(truth):
         texts |= {name.split("-")[0]: prose(susp, number), name.split("-")[1]: prose(src, 1000 + number)}
-    return read_corpora(write_corpus(folder, truth, texts), Notices())
+    return read_corpora([write_corpus(folder, truth, texts)], Notices())
 
 
 @pytest.mark.parametrize(
