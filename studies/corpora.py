@@ -28,9 +28,6 @@ Span = tuple[int, int]
 """Half-open, in characters."""
 
 
-DATA_FOLDERS = ("pan25", "pan26", "multinews")
-
-
 class DataFolders(NamedTuple):
     """The folders of the data; one that is not needed may be missing."""
 
@@ -50,14 +47,14 @@ def find_data(directory: Path) -> DataFolders:
     """Return the folders in a user's data folder, or raise UserError if it does not exist."""
     if not directory.is_dir():
         raise UserError("the directory does not exist", "correct --data", directory)
-    return DataFolders(*(directory / name for name in DATA_FOLDERS))
+    return DataFolders(directory / "pan25", directory / "pan26", directory / "multinews")
 
 
 def find_examples() -> DataFolders:
     """Return the folders of the bundled examples."""
     examples = find_bundled("examples")
-    names = ("pan25-pairs", "pan26-retrieval", "same-topic-news")
-    return DataFolders(*(examples / name for name in names), pan25_parts=("calibration", "test"))
+    news = examples / "same-topic-news"
+    return DataFolders(examples / "pan25-pairs", examples / "pan26-retrieval", news, ("calibration", "test"))
 
 
 class TruePair(NamedTuple):

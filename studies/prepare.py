@@ -37,7 +37,7 @@ from studies import authors as published
 from studies.authors import NewsRecord, PairRecord, find_file
 from studies.beside import SPLIT_COUNTS, WARNING, Counts, count_contexts, count_quantities, warn_about_counts
 from studies.contexts import MAX_INSTANCES, SEEDS, make_contexts, read_pool, select_instances
-from studies.corpora import DATA_FOLDERS, DataFolders, TruePair, collect_reused, read_clusters, read_corpora
+from studies.corpora import DataFolders, TruePair, collect_reused, read_clusters, read_corpora
 from studies.results import MANIFEST, Names, strip_name
 from studies.splits import (
     FOLD_SEED,
@@ -109,7 +109,7 @@ def prepare(
     """
     chosen = parts or [part for part in PARTS if all(getattr(folders, name).is_dir() for name in READ[part])]
     if not chosen:
-        names = ", ".join(sorted(DATA_FOLDERS))
+        names = ", ".join(sorted(folder.name for folder in folders[:3]))
         raise UserError(f"no data for any study: looked for {names}", "correct --data")
     if authors is not None and not authors.is_dir():
         raise UserError("the directory does not exist", "correct --authors", authors)

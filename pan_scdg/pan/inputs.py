@@ -9,7 +9,7 @@ from typing import Literal
 from pan_scdg.digests import hash_stream
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.layout import find_nearest
+from pan_scdg.pan.layout import find_input_folder
 from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpus, is_retrieval_folder
 from pan_scdg.pan.text_alignment import PairCorpus, find_text_folder, is_pair_folder, list_pairs_files, read_pairs
 from pan_scdg.pan.untrusted import is_file, open_regular
@@ -35,9 +35,10 @@ def find_input(directory: Path) -> tuple[Task, Path]:
 
     def list_tasks(folder: Path) -> list[Task]:
         has_pairs = bool(list_pairs_files(folder)) if folder == directory else is_pair_folder(folder)
-        return [*(["pairs"] if has_pairs else []), *(["retrieval"] if is_retrieval_folder(folder) else [])]
+        tasks: dict[Task, bool] = {"pairs": has_pairs, "retrieval": is_retrieval_folder(folder)}
+        return [task for task, has_input in tasks.items() if has_input]
 
-    folder = find_nearest(directory, lambda folder: bool(list_tasks(folder)))
+    folder = find_input_folder(directory, lambda folder: bool(list_tasks(folder)))
     if folder is None:
         what = f"no input: expected {' or '.join(_NEEDED_FILES.values())}"
         raise UserError(what, "correct --input, or compare folders of essays with pan-scdg check", directory)

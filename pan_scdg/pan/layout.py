@@ -19,7 +19,7 @@ NAMED_INPUTS = 5
 """Most inputs that a message names."""
 
 
-def find_nearest(directory: Path, is_input: Callable[[Path], bool]) -> Path | None:
+def find_input_folder(directory: Path, is_input: Callable[[Path], bool]) -> Path | None:
     """Return ``directory`` if it is an input, else the input in it, else the one in its folders; None without any.
 
     Raises:

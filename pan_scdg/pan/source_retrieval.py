@@ -10,7 +10,7 @@ from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.normal_form import SURPLUS_MARKS, Composed, compose, has_surplus_marks
 from pan_scdg.notices import Notices
-from pan_scdg.pan.layout import find_nearest, list_truth_folders
+from pan_scdg.pan.layout import find_input_folder, list_truth_folders
 from pan_scdg.pan.text_alignment import MIN_ITEMS
 from pan_scdg.pan.untrusted import (
     COMMENT,
@@ -94,7 +94,7 @@ def find_corpus(directory: Path) -> Path | None:
     Raises:
         UserError: there are several corpora or corpus files.
     """
-    folder = find_nearest(directory, lambda folder: bool(_list_corpus_files(folder)))
+    folder = find_input_folder(directory, lambda folder: bool(_list_corpus_files(folder)))
     files = [] if folder is None else _list_corpus_files(folder)
     if len(files) > 1:
         raise UserError(f"several corpus files: {', '.join(p.name for p in files)}", "keep one of them", folder)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.normal_form import list_forms, normalize
 from pan_scdg.notices import Notices
-from pan_scdg.pan.layout import find_nearest
+from pan_scdg.pan.layout import find_input_folder
 from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_document, read_utf8
 from pan_scdg.records import DocumentPair, TextFile
 
@@ -57,7 +57,7 @@ def find_pairs_file(directory: Path) -> Path | None:
         raise UserError(f"several pairs files: {', '.join(p.name for p in files)}", "keep one of them", directory)
     if files:
         return files[0]
-    folder = find_nearest(directory, is_pair_folder)
+    folder = find_input_folder(directory, is_pair_folder)
     return None if folder is None else folder / PAIRS
 
 
