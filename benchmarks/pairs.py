@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.development.compose import Pair
+from pan_scdg.results.files import DECISIONS
+from pan_scdg.results.records import read_decisions
 
 ROOT = Path(__file__).parents[1]
 CLEAN = "pan13, no plagiarism"
@@ -130,13 +132,8 @@ def decide(pairs: Sequence[tuple[str, str]], folder: Path, profile: str) -> list
     ids = write_folder(pairs, folder / "input")
     output = folder / f"result-{Path(profile).stem}"
     run_command("run", "--input", folder / "input", "--output", output, "--profile", profile, "--device", "cpu")
-    decisions = {(line["suspicious"], line["source"]): line for line in read_lines(output / "decisions.jsonl")}
+    decisions = {(line["suspicious"], line["source"]): line for line in read_decisions(output / DECISIONS)}
     return [decisions[names] for names in ids]
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a JSON Lines file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def format_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -15,12 +15,13 @@ import numpy as np
 
 from benchmarks.development.stock import stock
 from benchmarks.development.texts import material_for_command
-from benchmarks.pairs import decide, format_rows, list_pan13, read_lines
+from benchmarks.pairs import decide, format_rows, list_pan13
 from pan_scdg.evaluation.plagdet import compute_plagdet
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import read_truth
 from pan_scdg.records import Feature, Span
+from pan_scdg.results.files import PASSAGES, read_lines
 
 PROFILE = """name = "every-pair"
 description = "aligns every pair"
@@ -50,7 +51,7 @@ def find_passages(pairs: Sequence[tuple[str, str]], folder: Path, encoder: str |
     profile.write_text(PROFILE + (f'encoder = "{encoder}"\n' if encoder else ""), encoding="utf-8")
     decisions = decide(pairs, folder, str(profile))
     passages: dict[tuple[str, str], Spans] = defaultdict(list)
-    for line in read_lines(folder / "result-every-pair" / "passages.jsonl"):
+    for line in read_lines(folder / "result-every-pair" / PASSAGES, dict):
         a, b, c, d = (int(line[name]) for name in ("begin", "end", "begin2", "end2"))
         passages[line["suspicious"], line["source"]].append((a, b - a, c, d - c))
     return [passages[line["suspicious"], line["source"]] for line in decisions]

@@ -14,7 +14,9 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.pairs import ROOT, format_rows, read_lines, run_command
+from benchmarks.pairs import ROOT, format_rows, run_command
+from pan_scdg.results.files import DECISIONS
+from pan_scdg.results.records import read_decisions
 
 
 class Setting(NamedTuple):
@@ -59,7 +61,7 @@ def main(profile: str, folder: Path, names: tuple[str, ...]) -> None:
             output = Path(scratch) / name.replace(" ", "-")
             where = ("--input", folder, "--output", output, "--profile", profile, "--device", "cpu")
             run_command("run", *where, "--engine", setting.engine, environment={**os.environ, **setting.variables})
-            lines = read_lines(output / "decisions.jsonl")
+            lines = read_decisions(output / DECISIONS)
             threshold = float(lines[0]["threshold"])
             scores = np.array([line["score"] for line in lines], np.float64)
             first = first if len(first) else scores

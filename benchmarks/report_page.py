@@ -18,8 +18,7 @@ import numpy as np
 
 from benchmarks import corpus
 from benchmarks.pairs import run_command, write_folder
-from pan_scdg.align.passages import MeasuredPassage
-from pan_scdg.records import Passage, Span, TokenGains
+from pan_scdg.records import MeasuredPassage, Passage, Span, TokenGains
 from pan_scdg.report.html import render_report
 from pan_scdg.report.records import Report, ReportPair, ReportText
 

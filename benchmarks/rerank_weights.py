@@ -4,8 +4,6 @@ INPUT has ``qrels.txt``; OUTPUT is that of ``run`` on it with a profile that rer
 Coarse scores, gains and matches are taken from ``scores.jsonl.gz``. Prints nDCG@10 with 95 % intervals over queries.
 """
 
-import gzip
-import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.pairs import format_rows
+from pan_scdg.results.files import CANDIDATE_SCORES, read_lines
 
 MATCH_WEIGHTS, WEIGHTS = (0.0, 0.5, 0.8, 0.9, 1.0), (0.5, 0.75, 1.0)
 MEASURE = ir_measures.nDCG(gains={1: 1, 2: 3, 3: 7}) @ 10
@@ -42,10 +41,9 @@ def rank(lines: list[dict[str, float]], gain: str, weight: float, match_weight: 
 @click.option("--gain", default="share_40", show_default=True, help="field of the gain that reranks")
 def main(folder: Path, output: Path, gain: str) -> None:
     queries: dict[str, list[dict[str, float]]] = defaultdict(list)
-    with gzip.open(output / "scores.jsonl.gz", "rt", encoding="utf-8") as file:
-        for line in map(json.loads, file):
-            if line["final"] is not None:
-                queries[line["query"]].append(line)
+    for line in read_lines(output / CANDIDATE_SCORES, dict):
+        if line["final"] is not None:
+            queries[line["query"]].append(line)
     qrels = list(ir_measures.read_trec_qrels(str(folder / "qrels.txt")))
     rows = []
     for match_weight in MATCH_WEIGHTS:

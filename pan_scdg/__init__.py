@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pan_scdg.align.passages import MeasuredPassage
     from pan_scdg.bundled import find_example
     from pan_scdg.errors import UserError
     from pan_scdg.profile import Profile, load_profile
+    from pan_scdg.records import MeasuredPassage
     from pan_scdg.report.records import Report, ReportPair
     from pan_scdg.retrieval.ranking import Ranked
     from pan_scdg.scorer import PairResult, Scorer, Token

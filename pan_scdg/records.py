@@ -1,9 +1,12 @@
 """Records that several packages share: documents, pairs of them, and passages."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pan_scdg.normal_form import compose, restore_spans
+
+PartKind = Literal["quotation", "references", "formal", "table", "code"]
+"""A part of a text that may not count."""
 
 
 class Document(NamedTuple):
@@ -77,6 +80,44 @@ class Passage(NamedTuple):
     source: Span
     obfuscation: str = ""
     """``simple``, ``medium``, ``hard``, ...; empty if the truth does not name it."""
+
+
+class MeasuredPassage(NamedTuple):
+    """A passage, and the similarity of its two sides."""
+
+    passage: Passage
+    similarity: float
+    """Cosine of the TF-ISF vectors of both sides, 0 to 1."""
+    verbatim: float
+    """Share of the target's words in verbatim runs from the source side, 0 to 1."""
+    gain: float | None = None
+    """Gain of the passage from the source side, in nats per token; None: not measured."""
+    within: PartKind | None = None
+    """The kind of part that contains most of the target's side, if any."""
+    counts: bool = True
+    """False if the score of an alignment leaves the passage out: see `parts`."""
+    note: str = ""
+    """How many documents share it, if several do."""
+
+    @property
+    def target(self) -> Span:
+        """Return its span in the target."""
+        return self.passage.target
+
+    @property
+    def source(self) -> Span:
+        """Return its span in the source."""
+        return self.passage.source
+
+    def __repr__(self) -> str:
+        """Return the fields by the names that they have in ``passages.jsonl``."""
+        return f"MeasuredPassage({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
+
+    def to_json(self) -> dict[str, int | float | str | None]:
+        """Return the fields of a line of ``passages.jsonl``."""
+        spans = {"begin": self.target.begin, "end": self.target.end}
+        spans |= {"begin2": self.source.begin, "end2": self.source.end}
+        return {**spans, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
 
 
 class TokenGains(NamedTuple):

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check import check_in_memory
@@ -26,7 +25,7 @@ from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.methods.gains import SEGMENTED, GainMethod, open_model
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile, load_profile
-from pan_scdg.records import DocumentPair, TextFile, TokenGains
+from pan_scdg.records import DocumentPair, MeasuredPassage, TextFile, TokenGains
 from pan_scdg.report.pages import make_pair_report
 from pan_scdg.report.records import Report
 from pan_scdg.report.wording import describe_job

@@ -1,7 +1,6 @@
 """Read the results of ``run``, and the manifests in the folders that ``studies prepare`` wrote."""
 
-import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +11,10 @@ import numpy.typing as npt
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.result import require_job
-from pan_scdg.pan.untrusted import check_id, is_file, parse_json_object, stream_lines
+from pan_scdg.pan.untrusted import check_id, parse_json_object, stream_lines
 from pan_scdg.profile import Profile, parse_profile
+from pan_scdg.results.files import SCORES, read_lines
+from pan_scdg.results.folder import require_job
 
 Record = TypeVar("Record")
 Names = tuple[str, str]
@@ -26,7 +26,7 @@ Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.intp]
 Short = Annotated[str, Field(max_length=512)]
 Id = Annotated[Short, AfterValidator(lambda text: check_id(text, "", None))]
-MANIFEST, SCORES, GAINS, CANDIDATES = "manifest.jsonl", "scores.jsonl", "gains.jsonl.gz", "scores.jsonl.gz"
+MANIFEST = "manifest.jsonl"
 MAX_NAMES = 5
 """Names that a sentence on missing pairs shows."""
 
@@ -145,17 +145,6 @@ def split_name(argument: str) -> tuple[str | None, Path]:
     return (name.strip(), Path(path)) if name and path and not Path(argument).exists() else (None, Path(argument))
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a file of a result, or raise UserError if it is missing or cannot be read."""
-    if not is_file(path):
-        raise UserError("the file does not exist", "run again with the options that docs/studies.md names", path)
-    for number, line in stream_lines(path):
-        try:
-            yield json.loads(line)
-        except ValueError as e:
-            raise UserError("is not a line of a result", "delete the result and run again", path, number) from e
-
-
 class PairScores(NamedTuple):
     """The scores of the pairs of a manifest in several results."""
 
@@ -200,6 +189,6 @@ def read_values(folder: Path) -> dict[Names, Values]:
     """Return the numbers of every scored pair of a result."""
     return {
         (strip_name(line["suspicious"]), strip_name(line["source"])): line["values"]
-        for line in read_lines(folder / SCORES)
+        for line in read_lines(folder / SCORES, dict)
         if line["values"]
     }

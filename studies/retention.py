@@ -28,11 +28,12 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples, find_interval
+from pan_scdg.results.files import GAINS, MAX_GAIN_VALUES, read_lines
 from studies import beside
 from studies.beside import Counts, OwnRow, compare, count_contexts, warn_about_counts
 from studies.contexts import LEVELS
 from studies.corpora import Span
-from studies.results import GAINS, MANIFEST, Floats, Names, Result, describe_models, read_lines, strip_name
+from studies.results import MANIFEST, Floats, Names, Result, describe_models, strip_name
 from studies.tables import Row, Section, Table, check_output, name_missing, slugify, write_report
 
 REUSED, NEW, NEITHER = 1, 0, -1
@@ -121,7 +122,9 @@ def average_gains(folder: Path, contexts: Mapping[Names, Mapping[str, Any]]) -> 
     """
     means: dict[tuple[str, float, int], list[tuple[float, int]]] = {}
     lost: dict[str, str] = {}
-    for line in read_lines(folder / GAINS):
+    for line in read_lines(
+        folder / GAINS, dict, "run again with the options that docs/studies.md names", MAX_GAIN_VALUES
+    ):
         context = contexts.get((strip_name(line["suspicious"]), strip_name(line["source"])))
         if context is None:
             continue
@@ -285,7 +288,7 @@ def study_retention(
     models without a result. Raises UserError if a pair is left out, as in the paper, unless ``allow_incomplete``.
     """
     check_output(output, overwrite)
-    records = read_lines(prepared / "retention" / MANIFEST)
+    records = read_lines(prepared / "retention" / MANIFEST, dict)
     contexts = {(strip_name(record["susp_file"]), strip_name(record["src_file"])): record for record in records}
     names = [result.name or result.profile.need_model().name for result in results]
     if doubled := sorted({name for name in names if names.count(name) > 1}):

@@ -21,10 +21,11 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import SWAPS, run_randomisation_test
 from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, compute_per_query
-from pan_scdg.jobs.result import METADATA, require_job
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import find_run, format_run, open_gzip_text, read_run
 from pan_scdg.pan.source_retrieval import find_qrels, read_qrels, read_queries
+from pan_scdg.results.files import CANDIDATE_SCORES, METADATA, read_lines
+from pan_scdg.results.folder import require_job
 from pan_scdg.scdg.decision import rerank
 from studies.beside import (
     BASELINES,
@@ -38,7 +39,7 @@ from studies.beside import (
     read_texts,
     warn_about_counts,
 )
-from studies.results import CANDIDATES, describe_models, read_lines, split_name
+from studies.results import describe_models, split_name
 from studies.splits import QueryFold, read_folds
 from studies.tables import Row, Section, Table, check_output, name_missing, slugify, write_report
 
@@ -148,13 +149,13 @@ def read_ranking(argument: str) -> Ranking:
     """Return the row ``[NAME=]PATH`` of a result of ``run`` or of a TREC run, or raise UserError."""
     name, path = split_name(argument)
     run = read_run(find_run(path))
-    if not (path / CANDIDATES).exists():
+    if not (path / CANDIDATE_SCORES).exists():
         coarse = {
             query: dict(sorted(ranked, key=lambda scored: (-scored[1], scored[0]))) for query, ranked in run.items()
         }
         return Ranking(name or path.name.partition(".")[0], path, coarse, {}, run, {})
     job = require_job(path, "retrieval")
-    lines = sorted(read_lines(path / CANDIDATES), key=lambda line: line["coarse_rank"])
+    lines = sorted(read_lines(path / CANDIDATE_SCORES, dict), key=lambda line: line["coarse_rank"])
     by_query: dict[str, dict[str, float]] = {query: {} for query in run}
     for line in lines:
         by_query.setdefault(line["query"], {})[line["document"]] = line["coarse"]

@@ -21,6 +21,7 @@ LEVELS = (
     {"methods"},
     {"align", "retrieval"},
     {"lm"},
+    {"results"},
     {"models"},
     {"scdg", "evaluation", "text", "documents"},
     {"pan"},

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.passages import Alignment, MeasuredPassage, extend_copies
+from pan_scdg.align.passages import Alignment, extend_copies
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.models.find import FoundModel
-from pan_scdg.records import Passage, Span
+from pan_scdg.records import MeasuredPassage, Passage, Span
 from pan_scdg.text.units import Integers, prepare_text
 
 MIN_PARAGRAPHS = 5

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.align.seeds import Comparison, Seed, VerbatimMatch, find_runs, join_runs
-from pan_scdg.records import Passage, Span
-from pan_scdg.text.parts import Kind, classify_passage
+from pan_scdg.records import MeasuredPassage, Passage, Span
+from pan_scdg.text.parts import classify_passage
 from pan_scdg.text.units import Integers, PreparedText, Words, prepare_text, read_words
 
 MIN_LENGTH = 120
@@ -73,44 +73,6 @@ MAX_GROWTH = 2
 """Units by which a counterpart grows at a time: one that adds nothing may be between two that do."""
 COSINE_DECIMALS = 6
 """Precision of the cosines of counterparts; the last digits of a sum depend on the processor."""
-
-
-class MeasuredPassage(NamedTuple):
-    """A passage, and the similarity of its two sides."""
-
-    passage: Passage
-    similarity: float
-    """Cosine of the TF-ISF vectors of both sides, 0 to 1."""
-    verbatim: float
-    """Share of the target's words in verbatim runs from the source side, 0 to 1."""
-    gain: float | None = None
-    """Gain of the passage from the source side, in nats per token; None: not measured."""
-    within: Kind | None = None
-    """The kind of part that contains most of the target's side, if any."""
-    counts: bool = True
-    """False if the score of an alignment leaves the passage out: see `parts`."""
-    note: str = ""
-    """How many documents share it, if several do."""
-
-    @property
-    def target(self) -> Span:
-        """Return its span in the target."""
-        return self.passage.target
-
-    @property
-    def source(self) -> Span:
-        """Return its span in the source."""
-        return self.passage.source
-
-    def __repr__(self) -> str:
-        """Return the fields by the names that they have in ``passages.jsonl``."""
-        return f"MeasuredPassage({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
-
-    def to_json(self) -> dict[str, int | float | str | None]:
-        """Return the fields of a line of ``passages.jsonl``."""
-        spans = {"begin": self.target.begin, "end": self.target.end}
-        spans |= {"begin2": self.source.begin, "end2": self.source.end}
-        return {**spans, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
 
 
 class Cluster(NamedTuple):

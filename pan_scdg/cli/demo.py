@@ -9,10 +9,10 @@ from pan_scdg.evaluation.report import format_table
 from pan_scdg.jobs.evaluate import evaluate_pairs, evaluate_retrieval
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.pairs import detect_pairs
-from pan_scdg.jobs.retrieval import RUN, retrieve_sources
+from pan_scdg.jobs.retrieval import retrieve_sources
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.progress import format_count
-from pan_scdg.report.pages import DECISIONS, PAGE
+from pan_scdg.results.files import DECISIONS, PAGE, RUN
 
 EXAMPLES = find_bundled("examples")
 PAIRS = EXAMPLES / "pan25-pairs" / "test"

@@ -59,7 +59,7 @@ def score(
       pan-scdg score suspicious.txt source.txt --report report.html
     """
     from pan_scdg.cli.paths import check_file, find_profile_file, holds_report, holds_tokens
-    from pan_scdg.jobs.result import write_atomically
+    from pan_scdg.results.folder import write_atomically
 
     if suspicious == source == STANDARD:
         raise click.UsageError("only one file can be standard input")

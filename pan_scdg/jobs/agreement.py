@@ -1,24 +1,21 @@
 """Compare two results of one input, item by item; both are read from files, and nothing is computed again."""
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
-from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import compute_retrieval_metrics
-from pan_scdg.jobs.result import SCORES
-from pan_scdg.jobs.retrieval import SCORES as CANDIDATE_SCORES
-from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.runs import find_run, read_run
 from pan_scdg.pan.truth import read_features, read_reference
-from pan_scdg.pan.untrusted import is_file, parse_json_object, stream_lines
+from pan_scdg.pan.untrusted import is_file
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair
-from pan_scdg.report.pages import DECISIONS
+from pan_scdg.results.files import CANDIDATE_SCORES, DECISIONS, read_lines
+from pan_scdg.results.records import read_decisions
 
 DETECTED = "detected-plagiarism"
 MIN_OVERLAP = 0.99
@@ -27,7 +24,6 @@ TOP = 10
 DECIMALS = 9
 SHOWN_ITEMS = 100
 """Items that differ, of which a record lists the first."""
-Item = TypeVar("Item")
 Key = tuple[str, str]
 Feature = tuple[int, int, int, int]
 """Offset and length in the suspicious document and in the source."""
@@ -267,16 +263,7 @@ def read_values(output: Path) -> dict[Key, dict[str, float]]:
         values = {str(name): float(value) for name, value in line["values"].items()}
         return (line["suspicious"], line["source"]), values
 
-    return dict(_read_lines(output / SCORES, parse))
-
-
-def _read_lines(path: Path, parse: Callable[[Mapping[str, Any]], Item]) -> Iterator[Item]:
-    """Yield what ``parse`` makes of each JSON line."""
-    for number, text in stream_lines(path):
-        try:
-            yield parse(parse_json_object(text, path, number))
-        except (LookupError, TypeError, ValueError, AttributeError) as e:
-            raise UserError("is not a line of scores", "give the result as `run` wrote it", path, number) from e
+    return dict(read_lines(output / CANDIDATE_SCORES, parse))
 
 
 class ScoredRun(NamedTuple):
@@ -389,7 +376,7 @@ def read_scored_run(output: Path) -> ScoredRun:
         def parse(line: Mapping[str, Any]) -> tuple[str, str, float | None]:
             return line["query"], line["document"], None if line["final"] is None else float(line["final"])
 
-        for query_id, doc_id, final in _read_lines(path.with_name(CANDIDATE_SCORES), parse):
+        for query_id, doc_id, final in read_lines(path.with_name(CANDIDATE_SCORES), parse):
             if final is not None:
                 scores[query_id][doc_id] = final
     # evaluators sort by score; ours are whole numbers in the order of the lines

@@ -9,7 +9,6 @@ import tomlkit
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.noise import LAST_DIGIT, estimate_noise
-from pan_scdg.jobs.result import SCORES, ScoreFile, list_changed_files, require_job, write_atomically
 from pan_scdg.methods import MethodSettings, Values
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input
@@ -17,8 +16,8 @@ from pan_scdg.pan.labels import match_labels
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.profile import Profile, find_profile, parse_profile, read_recorded, read_toml
-from pan_scdg.report.pages import DECISIONS
-from pan_scdg.report.records import read_lines
+from pan_scdg.results.files import DECISIONS, SCORES, read_lines
+from pan_scdg.results.folder import ScoreFile, list_changed_files, require_job, write_atomically
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.calibration_range import TargetFacts, find_range, thin_scores
 from pan_scdg.settings import Calibration, CalibrationRange, Decide
@@ -277,7 +276,7 @@ def _match_check(
     if truth is None:
         raise UserError("the truth of a check is a table", "give suspicious,source,label with --truth", scores)
     labelled = []
-    checked = [(record["suspicious"], record["source"]) for record in read_lines(scores / DECISIONS)]
+    checked = [(record["suspicious"], record["source"]) for record in read_lines(scores / DECISIONS, dict)]
     for key, label in match_labels(truth, checked, within_class=job["within_class"]).items():
         directions = [file[form]["values"] for form in (key, key[::-1])[: 1 + job["within_class"]] if form in file]
         if directions:

@@ -1,6 +1,5 @@
 """Check folders of texts: decide their pairs as `run` does, and write tables and a page beside the result."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check_input import CheckInput, CheckPaths, Indices, collect_texts
@@ -22,7 +20,6 @@ from pan_scdg.jobs.decisions import (
 from pan_scdg.jobs.options import RunOptions, describe_job
 from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
 from pan_scdg.jobs.pipeline import PairScores, compute_pairs
-from pan_scdg.jobs.result import open_result, require_job
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
@@ -32,12 +29,14 @@ from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, Passage, Span, TextFile
+from pan_scdg.records import DocumentPair, MeasuredPassage, Passage, Span, TextFile
 from pan_scdg.report import wording
 from pan_scdg.report.html import render_report, save_page
-from pan_scdg.report.pages import PAGE, PAIRS_TABLE, TEXTS, TEXTS_TABLE, read_report
+from pan_scdg.report.pages import read_report
 from pan_scdg.report.records import Report
 from pan_scdg.report.table import ENCODING, format_best, format_pairs, format_texts, list_sentences
+from pan_scdg.results.files import PAGE, PAIRS_TABLE, TEXTS, TEXTS_TABLE, write_lines
+from pan_scdg.results.folder import open_result, require_job
 
 MAX_PAIRS = 10_000
 """Up to this number all pairs are scored; from more, a first stage leaves out those that cannot be reuse."""
@@ -319,15 +318,15 @@ def _quote(pair: DocumentPair, passage: MeasuredPassage, texts: Mapping[TextFile
 
 def _write_texts(folder: Path, check_input: CheckInput) -> str:
     """Write the texts as they were read, with what was excluded; offsets of passages count their characters."""
-    with open(folder / TEXTS, "w", encoding="utf-8", newline="\n") as file:
-        for text in check_input.texts:
-            line = {
-                "name": text.shown.name,
-                "kind": text.kind,
-                "words": text.words,
-                "warnings": text.shown.warnings,
-                "excluded": text.shown.excluded,
-                "text": text.shown.text,
-            }
-            file.write(json.dumps(line) + "\n")
-    return TEXTS
+    lines = (
+        {
+            "name": text.shown.name,
+            "kind": text.kind,
+            "words": text.words,
+            "warnings": text.shown.warnings,
+            "excluded": text.shown.excluded,
+            "text": text.shown.text,
+        }
+        for text in check_input.texts
+    )
+    return write_lines(folder, TEXTS, lines)

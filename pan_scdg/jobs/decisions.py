@@ -7,12 +7,11 @@ from statistics import quantiles
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.methods import Measurements, MethodSettings, Values
 from pan_scdg.profile import Profile
-from pan_scdg.records import DocumentPair, TextFile, TokenGains
+from pan_scdg.records import DocumentPair, MeasuredPassage, TextFile, TokenGains
 from pan_scdg.scdg.calibration_range import compute_share_at_least
 
 FINGERPRINT_CHARACTERS = 40

@@ -23,9 +23,7 @@ from pan_scdg.evaluation.retrieval import (
     compute_per_query,
     compute_retrieval_metrics,
 )
-from pan_scdg.jobs.result import list_changed_files, read_job, require_job
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.inputs import detect_task, hash_input
 from pan_scdg.pan.labels import match_labels
 from pan_scdg.pan.runs import RUN_NAMES, read_run
@@ -43,8 +41,10 @@ from pan_scdg.pan.truth import (
 )
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, Feature
+from pan_scdg.results.files import DECISIONS
+from pan_scdg.results.folder import list_changed_files, read_job, require_job
+from pan_scdg.results.records import read_decisions
 
-DECISIONS = "decisions.jsonl"
 DETECTED = "detected-plagiarism"
 SCORE_MEASURES = ("auroc", "average_precision")
 """Measures of pairs that need scores and no decision; all others need decisions and no score."""

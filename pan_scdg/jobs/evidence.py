@@ -1,24 +1,23 @@
 """Write which source explains each passage of a query, and where in that source: ``evidence.jsonl``."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pan_scdg.align.passages import MeasuredPassage, find_counterparts
+from pan_scdg.align.passages import find_counterparts
 from pan_scdg.jobs.rerank import FinalRanking
-from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.progress import Progress
-from pan_scdg.records import Document, Query
+from pan_scdg.records import Document, MeasuredPassage, Query
+from pan_scdg.results.files import EVIDENCE, write_lines
+from pan_scdg.results.folder import ScoreFile
 from pan_scdg.scdg.attribution import attribute_passages
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.text.units import prepare_text
 
-EVIDENCE = "evidence.jsonl"
 UNIT_WORDS = 25
 """Least number of words of a unit that is attributed to a source: a sentence, or several short ones."""
 DECIMALS = 6
@@ -43,10 +42,7 @@ def write_evidence(
         for query in queries
     }
     _locate(corpus, queries, lines)
-    with open(folder / EVIDENCE, "w", encoding="utf-8", newline="\n") as file:
-        for query in queries:
-            file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines[query.query_id])
-    return EVIDENCE
+    return write_lines(folder, EVIDENCE, (line for query in queries for line in lines[query.query_id]))
 
 
 def _attribute(query: Query, ranking: FinalRanking, scores: ScoreFile, offsets: Offsets) -> Iterator[dict[str, Any]]:

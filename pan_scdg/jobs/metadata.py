@@ -12,9 +12,9 @@ from typing import Any
 
 from pan_scdg import __version__
 from pan_scdg.commit import find_commit
-from pan_scdg.jobs.result import METADATA
 from pan_scdg.models.devices import list_gpus
 from pan_scdg.resources import count_cores, find_processor, measure_memory
+from pan_scdg.results.files import METADATA
 
 UNKNOWN_DATASET = "id"
 """Name of an unknown data set in TIRA's client."""

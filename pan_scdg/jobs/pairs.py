@@ -14,7 +14,6 @@ from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import OnError, RunOptions, choose_items, describe_job
 from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
 from pan_scdg.jobs.pipeline import PairScores, compute_pairs, score_pairs
-from pan_scdg.jobs.result import SCORES, ScoreFile, open_result
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.logs import say
 from pan_scdg.methods import UNKNOWN_SCRIPT, MethodOptions
@@ -28,7 +27,9 @@ from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, format_count
 from pan_scdg.records import DocumentPair, Passage, Span, TokenGains
-from pan_scdg.report.pages import DECISIONS, PAGE, write_page
+from pan_scdg.report.pages import write_page
+from pan_scdg.results.files import DECISIONS, PAGE, SCORES
+from pan_scdg.results.folder import ScoreFile, open_result
 from pan_scdg.scdg.calibration_range import LANGUAGE
 
 MIN_DETECTIONS = 2

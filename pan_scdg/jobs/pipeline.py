@@ -11,13 +11,13 @@ from typing import Any
 from pan_scdg.errors import InputError, UserError, UserErrors
 from pan_scdg.jobs.decisions import DecidedPair, DecisionRule
 from pan_scdg.jobs.options import OnError
-from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.jobs.worker import LocatedPassages, PairWorker, PassageTask
 from pan_scdg.methods import Measurements
 from pan_scdg.normal_form import SURPLUS_MARKS, has_surplus_marks
 from pan_scdg.notices import Notices
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair
+from pan_scdg.results.folder import ScoreFile
 
 BATCH_CHARACTERS = 50_000
 """Characters of the pairs that are scored together; a longer pair is a batch of its own."""

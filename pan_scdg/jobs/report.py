@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.result import list_changed_files, require_job
 from pan_scdg.logs import say
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.report.pages import write_page
+from pan_scdg.results.folder import list_changed_files, require_job
 
 
 def make_page(output: Path, directory: Path | None) -> Path:

@@ -1,6 +1,5 @@
 """``reproduce``: compute a result again from its ``job.json``, and say whether both are the same."""
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,8 +15,7 @@ from pan_scdg.jobs.agreement import Comparison, compare_pairs, compare_runs, com
 from pan_scdg.jobs.noise import FACTOR, estimate_noise
 from pan_scdg.jobs.options import RunOptions, Sample, Task, choose_device, hash_job_code
 from pan_scdg.jobs.pairs import detect_pairs
-from pan_scdg.jobs.result import SCORES, list_packages, read_code, read_job, write_json
-from pan_scdg.jobs.retrieval import RUN, RetrievalWorker, retrieve_sources
+from pan_scdg.jobs.retrieval import RetrievalWorker, retrieve_sources
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.devices import describe_machine
@@ -26,11 +24,12 @@ from pan_scdg.pan.inputs import detect_task, hash_input
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.pan.source_retrieval import find_qrels, read_qrels
 from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.pan.untrusted import is_file, stream_lines
+from pan_scdg.pan.untrusted import is_file
 from pan_scdg.profile import Profile, load_profile, parse_profile
 from pan_scdg.progress import format_count
-from pan_scdg.report.pages import DECISIONS
-from pan_scdg.retrieval.candidates import CANDIDATES, read_stages
+from pan_scdg.results.files import CANDIDATE_SCORES, CANDIDATES, DECISIONS, RUN, read_lines
+from pan_scdg.results.folder import list_packages, read_code, read_job, write_json
+from pan_scdg.retrieval.candidates import read_stages
 
 REPRODUCTION = "reproduction.json"
 RERUN, NOISE_RERUN, FIRST_STAGE = "rerun", "noise-rerun", "first-stage"
@@ -291,9 +290,8 @@ class Reproduction:
         if self._task == "retrieval":
             truth = options.truth or find_qrels(options.input)
             return compare_runs(first, second, read_qrels(truth) if is_file(truth) else None)
-        name = SCORES if self._job.get("scores_only") else DECISIONS
-        records = (json.loads(text) for _, text in stream_lines(second / name))
-        keys = {(record["suspicious"], record["source"]) for record in records}
+        name = CANDIDATE_SCORES if self._job.get("scores_only") else DECISIONS
+        keys = set(read_lines(second / name, lambda record: (record["suspicious"], record["source"])))
         pairs = read_pairs(options.input, Notices(), may_lack_files=True).pairs
         chosen = [pair for pair in pairs if (pair.suspicious.doc_id, pair.source.doc_id) in keys]
         return (compare_scores if self._job.get("scores_only") else compare_pairs)(first, second, chosen)

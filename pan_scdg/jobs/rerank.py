@@ -18,13 +18,13 @@ import numpy.typing as npt
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.jobs.result import ScoreFile
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document, Query
+from pan_scdg.results.folder import ScoreFile
 from pan_scdg.retrieval.candidates import FirstStage
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scdg.aggregation import Aggregate, Floats, list_stored

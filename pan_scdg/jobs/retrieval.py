@@ -4,7 +4,6 @@ A query goes through this file from top to bottom: read, tokenised, searched for
 its candidates by a worker, reranked, and written as lines of a TREC run and of ``scores.jsonl.gz``.
 """
 
-import json
 import os
 import shutil
 import time
@@ -30,7 +29,6 @@ from pan_scdg.jobs.rerank import (
     rank_query,
     score_candidates,
 )
-from pan_scdg.jobs.result import CANDIDATE_KEY, ScoreFile, WorkFolder, open_result
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import make_locator
@@ -48,9 +46,10 @@ from pan_scdg.pan.source_retrieval import Corpus, find_queries, read_queries
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Stopwatch, format_count
 from pan_scdg.records import Document, Query
-from pan_scdg.report.pages import PAGE, write_page
+from pan_scdg.report.pages import write_page
+from pan_scdg.results.files import CANDIDATE_SCORES, CANDIDATES, GAINS, PAGE, RUN, write_lines
+from pan_scdg.results.folder import CANDIDATE_KEY, ScoreFile, WorkFolder, open_result
 from pan_scdg.retrieval.candidates import (
-    CANDIDATES,
     FirstStage,
     find_candidates,
     hash_candidates,
@@ -63,9 +62,6 @@ from pan_scdg.retrieval.index import BM25, UNFINISHED, build_bm25, build_indexes
 from pan_scdg.scdg.sequences import Offsets, ScoringInput
 from pan_scdg.settings import RetrievalSettings
 
-RUN = "run.txt.gz"
-SCORES = "scores.jsonl.gz"
-GAINS = "gains.jsonl.gz"
 INDEX = "index"
 """Folder of the indexes in the work folder of a run without --index."""
 TEXTS = "texts"
@@ -373,11 +369,16 @@ def write_results(
         return rank_query(query, stages[query.query_id], lambda doc_id: read((query.query_id, doc_id)), settings)
 
     ranked = {query.query_id: rank(query) for query in queries}
-    files = [RUN, SCORES, CANDIDATES]
-    with open_gzip_text(folder / RUN) as run, open_gzip_text(folder / SCORES) as file:
+    files = [RUN, CANDIDATE_SCORES, CANDIDATES]
+    with open_gzip_text(folder / RUN) as run:
         for query_id, result in ranked.items():
             run.writelines(format_run(query_id, [doc_id for doc_id, _ in result.ranking], settings.tag))
-            file.writelines(_format_scores(query_id, stages[query_id], result, scores, settings))
+    lines = (
+        line
+        for query_id, result in ranked.items()
+        for line in _describe_candidates(query_id, stages[query_id], result, scores, settings)
+    )
+    write_lines(folder, CANDIDATE_SCORES, lines)
     if (work.path / CANDIDATES).exists():
         shutil.copyfile(work.path / CANDIDATES, folder / CANDIDATES)
     else:
@@ -389,24 +390,27 @@ def write_results(
         files.append(write_evidence(folder, corpus, queries, rankings, scores, offsets))
         if keep_gains:
             restored = {query.query_id: restore_spans(query.original, offsets[query.query_id]) for query in queries}
-            _write_gains(folder / GAINS, scores, restored)
-            files.append(GAINS)
+            files.append(_write_gains(folder, scores, restored))
     return files
 
 
-def _write_gains(path: Path, scores: ScoreFile, offsets: Mapping[str, Offsets]) -> None:
+def _write_gains(folder: Path, scores: ScoreFile, offsets: Mapping[str, Offsets]) -> str:
     """Write a line per candidate: the gain of each token, its first character and the one after its last."""
-    with open_gzip_text(path) as file:
-        for query_id, doc_id in sorted(scores):
-            gains = scores.read_gains((query_id, doc_id)).tolist()
-            places = offsets[query_id][: len(gains)].tolist()  # of a query that was cut, the beginning
-            file.write(json.dumps({"query": query_id, "document": doc_id, "gains": gains, "offsets": places}) + "\n")
+    gains = (
+        ((query_id, doc_id), scores.read_gains((query_id, doc_id)).tolist()) for query_id, doc_id in sorted(scores)
+    )
+    lines = (
+        # of a query that was cut, the beginning
+        {"query": query, "document": document, "gains": own, "offsets": offsets[query][: len(own)].tolist()}
+        for (query, document), own in gains
+    )
+    return write_lines(folder, GAINS, lines)
 
 
-def _format_scores(
+def _describe_candidates(
     query_id: str, stage: FirstStage, result: RankedQuery, scores: ScoreFile, settings: RetrievalSettings
-) -> Iterator[str]:
-    """Yield a JSON line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
+) -> Iterator[dict[str, Any]]:
+    """Yield a line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
     aggregate = settings.aggregate
     ranks = {name: {r.doc_id: i for i, r in enumerate(ranking, 1)} for name, ranking in stage.routes.items()}
     coarse = {c.doc_id: (rank, c.score) for rank, c in enumerate(stage.candidates, 1)}
@@ -428,7 +432,7 @@ def _format_scores(
                 record[aggregate.field] = result.gains[doc_id]
             if doc_id in result.matches:
                 record["match"] = result.matches[doc_id]
-        yield json.dumps(record, ensure_ascii=True) + "\n"
+        yield record
 
 
 def make_index(profile: Profile, directory: Path, folder: Path, devices: Devices) -> list[str]:

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pan_scdg.align.locator import Locator, PassageLocator
-from pan_scdg.align.passages import Alignment, MeasuredPassage
+from pan_scdg.align.passages import Alignment
 from pan_scdg.errors import InputError
 from pan_scdg.jobs.cluster import open_same_models
 from pan_scdg.lm.model import ScoringModel
@@ -17,7 +17,7 @@ from pan_scdg.models.find import FoundModel
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Profile
-from pan_scdg.records import DocumentPair, TextPair, TokenGains
+from pan_scdg.records import DocumentPair, MeasuredPassage, TextPair, TokenGains
 from pan_scdg.text.units import prepare_text
 
 

@@ -21,17 +21,11 @@ from pan_scdg.align.matches import (
     measure_focus,
     measure_nearness,
 )
-from pan_scdg.align.passages import (
-    EXACT_END_SHARE,
-    MIN_SUMMARY_RATIO,
-    Alignment,
-    MeasuredPassage,
-    extend_copies,
-)
+from pan_scdg.align.passages import EXACT_END_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values, cover_both
 from pan_scdg.progress import format_count
-from pan_scdg.records import Passage, Span, TextPair
+from pan_scdg.records import MeasuredPassage, Passage, Span, TextPair
 from pan_scdg.settings import Calibration, Passages, ProfileTables
 from pan_scdg.text.units import Integers
 

@@ -430,14 +430,14 @@ def _parse_finite(text: str) -> float:
     return value
 
 
-def parse_json_object(line: str, path: Path, number: int) -> dict[str, Any]:
-    """Return the JSON object in line ``number`` of ``path``.
+def parse_json_object(line: str, path: Path, number: int, values: int = JSON_VALUES) -> dict[str, Any]:
+    """Return the JSON object in line ``number`` of ``path``, of at most so many values.
 
     Raises:
         UserError: malformed JSON, beyond the limits of `parse_json`, a number that is not finite, or not an object.
     """
     try:
-        value = parse_json(line)
+        value = parse_json(line, values)
     except json.JSONDecodeError as e:
         raise UserError(f"not JSON: {e.msg} (column {e.colno})", "correct the line", path, number) from e
     except ValueError as e:

@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.progress import Progress, format_count
-from pan_scdg.records import TextFile, TokenGains
+from pan_scdg.records import MeasuredPassage, TextFile, TokenGains
 from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.query_page import render_retrieval
 from pan_scdg.report.records import (
@@ -22,17 +21,22 @@ from pan_scdg.report.records import (
     make_report_pair,
     rank_pair,
     read_evidence,
-    read_lines,
 )
 from pan_scdg.report.view import MAX_DETAILS
 from pan_scdg.report.wording import UNDECIDED, describe_job
+from pan_scdg.results.files import (
+    DECISIONS,
+    GAINS,
+    MAX_GAIN_VALUES,
+    PAGE,
+    PAIRS_TABLE,
+    PASSAGES,
+    TEXTS,
+    read_lines,
+    read_optional,
+)
 from pan_scdg.text.units import count_words
 
-PAGE = "report.html"
-DECISIONS, PASSAGES, GAINS = "decisions.jsonl", "passages.jsonl", "gains.jsonl.gz"
-TEXTS = "texts.jsonl"
-"""The texts of a check as they were read, with what was excluded."""
-PAIRS_TABLE, TEXTS_TABLE = "report.csv", "texts.csv"
 AMONG = "Compared with one another; the report cannot tell who copied from whom."
 MAX_TOKENS = 1_000_000
 """Tokens whose gains are read for a page, which shows fewer of them."""
@@ -65,7 +69,7 @@ def _need(directory: Path | None, folder: Path) -> Path:
 
 def read_report(folder: Path, job: Mapping[str, Any], directory: Path | None = None) -> Report:
     """Return the report of decided pairs; see `write_page`."""
-    records = list(read_lines(folder / DECISIONS))
+    records = list(read_lines(folder / DECISIONS, dict))
     if job["task"] == "check":
         return _read_check(folder, job, records)
     return _read_run(folder, job, records, _need(directory, folder))
@@ -100,7 +104,7 @@ def _read_run(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[st
 def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Report:
     method, within_class, about = job["profile"]["decide"]["method"], bool(job["within_class"]), job["check"]
     lines = {kind: list[dict[str, Any]]() for kind in ("suspicious", "source", "old")}
-    for line in read_lines(folder / TEXTS):
+    for line in read_lines(folder / TEXTS, dict):
         lines[line["kind"]].append(line)
     suspicious, others = lines["suspicious"], [*lines["source"], *lines["old"]]
     targets = {line["name"]: _read_text(line).exclude_quotations(method) for line in suspicious}
@@ -197,7 +201,7 @@ def _add_details(
     keys = ((record["suspicious"], record["source"]) for record in records)
     rows = sorted(zip(keys, shown), key=lambda row: (*rank_pair(row[1]), row[1].suspicious, row[1].source))
     passages: defaultdict[tuple[str, str], list[MeasuredPassage]] = defaultdict(list)
-    for line in read_lines(folder / PASSAGES):
+    for line in read_optional(folder / PASSAGES, dict):
         passages[line["suspicious"], line["source"]].append(read_evidence(line))
     gains = _read_gains(folder / GAINS, [key for key, _ in rows[:MAX_DETAILS]])
     return tuple(replace(one, passages=tuple(passages.get(key, ())), gains=gains.get(key)) for key, one in rows)
@@ -207,7 +211,7 @@ def _read_gains(path: Path, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, 
     """Return the gains of the tokens of some pairs, as far as they were kept."""
     gains: dict[tuple[str, str], TokenGains] = {}
     chosen, space = set(keys), MAX_TOKENS
-    for line in read_lines(path):
+    for line in read_optional(path, dict, MAX_GAIN_VALUES):
         key = line["suspicious"], line["source"]
         if key in chosen and len(line["gains"]) <= space:
             space -= len(line["gains"])

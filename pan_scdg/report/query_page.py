@@ -9,12 +9,11 @@ from itertools import count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Corpus, read_queries
-from pan_scdg.records import Query, TokenGains
+from pan_scdg.records import MeasuredPassage, Query, TokenGains
 from pan_scdg.report.html import SHARED_SCRIPTS, render_page
-from pan_scdg.report.records import read_evidence, read_lines
+from pan_scdg.report.records import read_evidence
 from pan_scdg.report.texts import TextView
 from pan_scdg.report.view import (
     MAX_PAGE_BYTES,
@@ -26,6 +25,15 @@ from pan_scdg.report.view import (
     measure_passage,
 )
 from pan_scdg.report.wording import describe_explanation, describe_job
+from pan_scdg.results.files import (
+    CANDIDATE_SCORES,
+    CANDIDATES,
+    EVIDENCE,
+    GAINS,
+    MAX_GAIN_VALUES,
+    read_lines,
+    read_optional,
+)
 from pan_scdg.text.units import count_words
 
 MAX_QUERIES = 1_000
@@ -153,13 +161,13 @@ def render_retrieval(folder: Path, job: Mapping[str, Any], directory: Path) -> s
 def _list_report_queries(folder: Path, queries: Sequence[Query]) -> Iterator[ReportQuery]:
     """Yield the part of the page about each query that has candidates."""
     passages: defaultdict[str, list[ExplainedPassage]] = defaultdict(list)
-    for line in read_lines(folder / "evidence.jsonl"):
+    for line in read_optional(folder / EVIDENCE, dict):
         explained = ExplainedPassage(read_evidence(line), line["document"], line["rank"], line["margin"])
         passages[line["query"]].append(explained)
-    gains = _read_query_gains(folder / "gains.jsonl.gz", passages)
-    routes = {line["query"]: line["routes"] for line in read_lines(folder / "candidates.jsonl.gz")}
+    gains = _read_query_gains(folder / GAINS, passages)
+    routes = {line["query"]: line["routes"] for line in read_lines(folder / CANDIDATES, dict)}
     texts = {query.query_id: query.original or query.text for query in queries}
-    for query_id, lines in groupby(read_lines(folder / "scores.jsonl.gz"), key=lambda line: str(line["query"])):
+    for query_id, lines in groupby(read_lines(folder / CANDIDATE_SCORES, dict), key=lambda line: str(line["query"])):
         explaining = {passage.rank for passage in passages[query_id]}
         kept = [line for line in lines if line["rank"] <= MAX_SOURCES or line["rank"] in explaining]
         sources = _describe_sources(kept, routes.get(query_id, {}))
@@ -169,7 +177,7 @@ def _list_report_queries(folder: Path, queries: Sequence[Query]) -> Iterator[Rep
 def _read_query_gains(path: Path, passages: Mapping[str, Sequence[ExplainedPassage]]) -> dict[str, TokenGains]:
     """Return by query the gains of the tokens that begin in passages, each with the source of the passage."""
     tokens: defaultdict[str, dict[tuple[int, int], float]] = defaultdict(dict)
-    for line in read_lines(path):
+    for line in read_optional(path, dict, MAX_GAIN_VALUES):
         explained = [p.evidence for p in passages.get(line["query"], ()) if p.document == line["document"]]
         places = [one.target for one in explained]
         for (begin, end), gain in zip(line["offsets"], line["gains"]):

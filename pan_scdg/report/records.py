@@ -1,18 +1,13 @@
 """The content of a report: texts, pairs with their decisions in ordinary language, and passages of any method."""
 
-import gzip
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pan_scdg.align.passages import MeasuredPassage
 from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.progress import format_count
-from pan_scdg.records import Passage, Span, TokenGains
-from pan_scdg.text.parts import Kind
+from pan_scdg.records import MeasuredPassage, PartKind, Passage, Span, TokenGains
 from pan_scdg.text.units import find_excluded
 
 Finding = Literal["likely", "unclear", "no sign"]
@@ -20,7 +15,7 @@ Finding = Literal["likely", "unclear", "no sign"]
 MIN_WORDS = 15
 """A text with fewer words is hardly more than a sentence, which may be any text's by chance."""
 FINDING_ORDER: dict[Finding, int] = {"likely": 0, "unclear": 1, "no sign": 2}
-QUOTED: dict[Kind, str] = {
+QUOTED: dict[PartKind, str] = {
     "quotation": "in a quotation",
     "references": "in a list of references",
     "formal": "in a title page, a table of contents, a declaration, acknowledgements or comments",
@@ -180,10 +175,3 @@ def read_evidence(line: Mapping[str, Any]) -> MeasuredPassage:
     passage = Passage(Span(line["begin"], line["end"]), Span(line["begin2"] or 0, line["end2"] or 0))
     more = {name: line[name] for name in ("gain", "within", "counts", "note") if name in line}
     return MeasuredPassage(passage, line["similarity"], line["verbatim"], **more)
-
-
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a file of JSON lines, plain or gzip; none if it does not exist."""
-    if path.exists():
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-            yield from map(json.loads, file)

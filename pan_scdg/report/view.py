@@ -8,7 +8,7 @@ from itertools import chain, count
 from typing import Any, NamedTuple
 
 from pan_scdg.align.equal_words import find_equal_words
-from pan_scdg.align.passages import MeasuredPassage
+from pan_scdg.records import MeasuredPassage, PartKind
 from pan_scdg.report.charts import (
     Band,
     GainProfile,
@@ -23,7 +23,6 @@ from pan_scdg.report.ranking import RankedPair, RankedText, list_next, list_plac
 from pan_scdg.report.records import Excluded, Report, ReportPair, subtract_spans
 from pan_scdg.report.texts import Mark, Piece, Span, TextView, clean_text, cut_block, measure_text
 from pan_scdg.report.wording import describe_measures, describe_passage
-from pan_scdg.text.parts import Kind
 from pan_scdg.text.units import count_words
 
 MAX_PAGE_BYTES = 20_000_000
@@ -37,7 +36,7 @@ TOKEN_BYTES = 10
 """Most bytes of a token's gain."""
 EQUAL_BYTES = 60
 """Most bytes of the markup and the places of a stretch of equal words."""
-WITHIN: dict[Kind | None, int] = {None: 0, "quotation": 1, "references": 2, "formal": 3, "table": 4, "code": 5}
+WITHIN: dict[PartKind | None, int] = {None: 0, "quotation": 1, "references": 2, "formal": 3, "table": 4, "code": 5}
 """Numbers of the parts of a text for the script."""
 GAINS_SHARE = 0.3
 """Share of the page that is kept for the gains of the best pairs."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pan_scdg import __version__
-from pan_scdg.align.passages import MeasuredPassage
+from pan_scdg.records import MeasuredPassage
 from pan_scdg.report.ranking import has_points, measure_points
 from pan_scdg.report.records import QUOTED, Finding, Report
 from pan_scdg.text.parts import MAX_QUOTATION_WORDS

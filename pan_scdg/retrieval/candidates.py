@@ -5,7 +5,6 @@ and the coarse scores.
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,13 +12,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_file
-from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
+<<<<<<< HEAD
 from pan_scdg.pan.runs import RUN_NAMES, find_run, open_gzip_text, read_run
 from pan_scdg.pan.untrusted import is_file, stream_lines
 from pan_scdg.progress import Progress, Stopwatch
+=======
+from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
+from pan_scdg.pan.untrusted import is_file
+from pan_scdg.progress import Progress
+>>>>>>> 36798e5f (results/: names of files, one reader and one writer of JSON lines, the folder)
 from pan_scdg.records import Query
+from pan_scdg.results.files import CANDIDATES, read_lines, write_lines
 from pan_scdg.retrieval.dense import DenseSearch
 from pan_scdg.retrieval.index import open_bm25
 from pan_scdg.retrieval.ranking import (
@@ -33,7 +38,6 @@ from pan_scdg.retrieval.ranking import (
 )
 from pan_scdg.settings import RetrievalSettings, Route
 
-CANDIDATES = "candidates.jsonl.gz"
 GROUP_QUERIES = 16
 """Queries that are searched together, for which the vectors are read once; results do not depend on it."""
 
@@ -178,9 +182,11 @@ def _read_first_stage(run_file: Path, run: Mapping[str, Ranking]) -> dict[str, F
 
 def write_stages(path: Path, stages: Mapping[str, FirstStage]) -> None:
     """Write the first stage of every query; scores keep all their digits."""
-    with open_gzip_text(path) as file:
-        for query_id, (routes, candidates) in stages.items():
-            file.write(json.dumps({"query": query_id, "routes": routes, "candidates": candidates}) + "\n")
+    lines = (
+        {"query": query_id, "routes": routes, "candidates": candidates}
+        for query_id, (routes, candidates) in stages.items()
+    )
+    write_lines(path.parent, path.name, lines)
 
 
 def read_stages(path: Path) -> dict[str, FirstStage]:
@@ -189,16 +195,13 @@ def read_stages(path: Path) -> dict[str, FirstStage]:
     Raises:
         UserError: the file is not one of this program.
     """
-    stages: dict[str, FirstStage] = {}
-    for number, text in stream_lines(path):
-        try:
-            line = json.loads(text)
-            routes = {route: _parse_ranking(pairs) for route, pairs in line["routes"].items()}
-            stages[str(line["query"])] = FirstStage(routes, _parse_ranking(line["candidates"]))
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as e:
-            remedy = f"give the result as it was written, or remove {CANDIDATES}: then the run's scores count"
-            raise UserError(f"not the candidates of a query: {e}", remedy, path, number) from e
-    return stages
+
+    def parse(line: Mapping[str, Any]) -> tuple[str, FirstStage]:
+        routes = {route: _parse_ranking(pairs) for route, pairs in line["routes"].items()}
+        return str(line["query"]), FirstStage(routes, _parse_ranking(line["candidates"]))
+
+    remedy = f"give the result as it was written, or remove {CANDIDATES}: then the run's scores count"
+    return dict(read_lines(path, parse, remedy))
 
 
 def _parse_ranking(pairs: Iterable[tuple[Any, Any]]) -> Ranking:

@@ -8,24 +8,30 @@ if they make up too much of it; so does a long declaration.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.records import PartKind
 from pan_scdg.text.formal_parts import find_comments, find_contents, find_declarations, find_title_page
 from pan_scdg.text.quotations import Span, list_quotations
 from pan_scdg.text.references import find_reference_lists
 from pan_scdg.text.tables import find_tables
 
 Integers = npt.NDArray[np.int64]
-Kind = Literal["quotation", "references", "formal", "table", "code"]
 
 MIN_SHARE_INSIDE = 0.5
 """A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
 MAX_QUOTATION_WORDS = 100
 """A longer quotation counts, and so do all declarations of a text but the shortest, if they are longer together."""
-MAX_SHARES: dict[Kind, float] = {"quotation": 1 / 3, "references": 1 / 2, "formal": 1 / 3, "table": 1 / 2, "code": 1}
+MAX_SHARES: dict[PartKind, float] = {
+    "quotation": 1 / 3,
+    "references": 1 / 2,
+    "formal": 1 / 3,
+    "table": 1 / 2,
+    "code": 1,
+}
 """Largest share of a text's words in its parts of a kind that is excluded; above it, all of them count."""
 MAX_CODE_SHARE = 1 / 2
 """Largest share of a text's words in listings of a text that is no program."""
@@ -34,7 +40,7 @@ MAX_CODE_SHARE = 1 / 2
 class Part(NamedTuple):
     """The quotations, lists of references, formal parts, tables or listings of a text."""
 
-    kind: Kind
+    kind: PartKind
     spans: Integers
     """Start and exclusive end of each in characters, in order and without overlap, ``[n, 2]``."""
     excluded: Integers
@@ -62,14 +68,14 @@ def find_parts(text: str, plain: str, words: Integers, headings: Integers, listi
     page = min([page, *(begin for begin, _ in [*formal, *references, *code])])
     if page and np.searchsorted(words, page) <= MAX_QUOTATION_WORDS:
         formal.append((0, page))
-    found: dict[Kind, Iterable[Span]] = {
+    found: dict[PartKind, Iterable[Span]] = {
         "quotation": list_quotations(text, [(begin, end) for begin, end in headings.tolist()]),
         "references": references,
         "formal": formal,
         "code": code,
         "table": find_tables(text),
     }
-    spans: dict[Kind, list[Span]] = {kind: [] for kind in found}
+    spans: dict[PartKind, list[Span]] = {kind: [] for kind in found}
     parts = [(*span, kind) for kind, pairs in found.items() for span in pairs]
     last = 0
     for begin, end, kind in sorted(parts, key=lambda part: (part[0], -part[1])):
@@ -79,7 +85,7 @@ def find_parts(text: str, plain: str, words: Integers, headings: Integers, listi
     return tuple(_exclude(kind, np.array(pairs, np.int64).reshape(-1, 2), words) for kind, pairs in spans.items())
 
 
-def _exclude(kind: Kind, spans: Integers, words: Integers) -> Part:
+def _exclude(kind: PartKind, spans: Integers, words: Integers) -> Part:
     sizes = np.diff(np.searchsorted(words, spans), axis=1).ravel()
     if sizes.sum() > MAX_SHARES[kind] * len(words):
         return Part(kind, spans, spans[:0])
@@ -91,7 +97,7 @@ def is_program(listings: Integers, words: Integers) -> bool:
     return bool(np.diff(np.searchsorted(words, listings), axis=1).sum() > MAX_CODE_SHARE * len(words))
 
 
-def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[Kind | None, bool]:
+def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[PartKind | None, bool]:
     """Return the kind of part that contains most of a passage, and True if the passage counts."""
     passage, least = np.array([[begin, end]]), MIN_SHARE_INSIDE * max(1, end - begin)
     for kind, spans, excluded in parts:

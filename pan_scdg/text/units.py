@@ -15,10 +15,10 @@ import numpy.typing as npt
 import regex
 
 from pan_scdg.normal_form import normalize
-from pan_scdg.records import Span
+from pan_scdg.records import PartKind, Span
 from pan_scdg.text.code import find_code
 from pan_scdg.text.headings import find_headings, find_numbered
-from pan_scdg.text.parts import Kind, Part, find_parts, is_program, mark_counted
+from pan_scdg.text.parts import Part, find_parts, is_program, mark_counted
 from pan_scdg.text.quotations import blank_out
 from pan_scdg.text.sentences import find_sentence_spans
 from pan_scdg.text.stemming import stem_word
@@ -219,7 +219,7 @@ def read_words(text: str) -> Words:
     return Words(tuple(normalise_word(match[0]) for match in matches), spans)
 
 
-def find_excluded(text: str) -> list[tuple[int, int, Kind]]:
+def find_excluded(text: str) -> list[tuple[int, int, PartKind]]:
     """Return begin, end and kind of the parts that do not count, such as quotations, in order."""
     _, parts = read_layout(text, read_words(text).words)
     return sorted((*span, part.kind) for part in parts for span in part.excluded.tolist())

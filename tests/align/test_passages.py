@@ -17,9 +17,9 @@ from pan_scdg.align.locator import (
     average_sentences,
     match_paragraphs,
 )
-from pan_scdg.align.passages import MIN_COPY_WORDS, Alignment, MeasuredPassage, extend_copies, find_counterparts
+from pan_scdg.align.passages import MIN_COPY_WORDS, Alignment, extend_copies, find_counterparts
 from pan_scdg.align.vectors import EncodedText
-from pan_scdg.records import Passage, Span
+from pan_scdg.records import MeasuredPassage, Passage, Span
 from pan_scdg.text.units import prepare_text
 
 

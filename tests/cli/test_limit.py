@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pan_scdg.jobs.result import require_job
+from pan_scdg.results.folder import require_job
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pan_scdg.jobs.tira import read_manifest
-from pan_scdg.pan.detections import read_decisions
+from pan_scdg.results.records import read_decisions
 from tests.container.conftest import CLOSED, ROOT, TEST_IMAGE, Docker, visible
 from tests.stand_ins import COMMIT, list_repositories, write_hub, write_profile
 

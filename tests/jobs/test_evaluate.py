@@ -15,14 +15,15 @@ from pan_scdg.evaluation.pairs import LabelledPairs, bootstrap_pair_differences,
 from pan_scdg.evaluation.resampling import draw_resamples
 from pan_scdg.evaluation.retrieval import bootstrap_query_differences
 from pan_scdg.jobs.evaluate import evaluate, evaluate_side_by_side, plot_pairs
-from pan_scdg.jobs.result import FORMAT
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import format_decision, format_detection
+from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.source_retrieval import read_queries
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.records import Query
+from pan_scdg.results.files import format_line
+from pan_scdg.results.folder import FORMAT
 from tests.passages import make_passage
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -46,7 +47,7 @@ def write_result(folder: Path, scores: Sequence[float], threshold: float | None 
         whole = make_passage(0, len(read_text(pair.suspicious)), 0, len(read_text(pair.source)))
         (folder / name_detection(pair)).write_bytes(format_detection(pair, [whole] if decision else []))
         ids = {"suspicious": pair.suspicious.doc_id, "source": pair.source.doc_id}
-        lines.append(format_decision({**ids, "score": score, "threshold": threshold, "decision": decision}))
+        lines.append(format_line({**ids, "score": score, "threshold": threshold, "decision": decision}))
     (folder / "decisions.jsonl").write_text("".join(lines), encoding="utf-8")
     (folder / "job.json").write_text(json.dumps({"format": FORMAT, "files": {}, "task": "pairs", "profile": {}, **job}))
     return folder

@@ -10,8 +10,9 @@ import yaml
 
 from pan_scdg import __version__
 from pan_scdg.commit import find_commit
-from pan_scdg.jobs.result import METADATA, require_job
 from pan_scdg.resources import count_cores, find_processor
+from pan_scdg.results.files import METADATA
+from pan_scdg.results.folder import require_job
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pan_scdg.jobs import pipeline
-from pan_scdg.jobs.result import ScoreFile
+from pan_scdg.results.folder import ScoreFile
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from pan_scdg.jobs import retrieval
-from pan_scdg.jobs.result import read_job
 from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.models.encoder import Encoder
+from pan_scdg.results.folder import read_job
 from pan_scdg.retrieval.dense import EncodeTask
 from tests.jobs import conftest
 from tests.memory_errors import MEMORY_ERRORS, limit_memory

@@ -8,8 +8,8 @@ import pytest
 
 from pan_scdg.jobs import rerank, retrieval
 from pan_scdg.jobs.rerank import CandidateScorer, SourceTask
-from pan_scdg.jobs.result import read_job
 from pan_scdg.models.encoder import Encoder
+from pan_scdg.results.folder import read_job
 from pan_scdg.retrieval import candidates, dense
 from tests.jobs.test_retrieval import DOCUMENTS, run_rows
 

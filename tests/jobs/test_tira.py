@@ -14,8 +14,8 @@ from pan_scdg.commit import find_commit
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.jobs import tira as tira_submission
 from pan_scdg.jobs.tira import choose_submission, make_call, read_manifest
-from pan_scdg.pan.detections import read_decisions
 from pan_scdg.profile import SHIPPED, load_profile
+from pan_scdg.results.records import read_decisions
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / "tira.yml"

@@ -16,12 +16,12 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import read_decisions
 from pan_scdg.pan.prepare import prepare_pairs, read_names
 from pan_scdg.pan.runs import read_run
 from pan_scdg.pan.source_retrieval import read_qrels, read_queries, stream_corpus
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import read_features, read_truth
+from pan_scdg.results.records import read_decisions
 
 Write = Callable[..., Path]
 Files = Mapping[str, str | bytes]

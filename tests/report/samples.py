@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pan_scdg.align.passages import MeasuredPassage
+from pan_scdg.records import MeasuredPassage
 from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, TokenGains
 from tests.passages import make_passage

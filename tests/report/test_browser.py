@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pan_scdg.align.passages import MeasuredPassage
+from pan_scdg.records import MeasuredPassage
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from tests.passages import make_passage
 from tests.report.samples import (

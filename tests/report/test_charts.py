@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.align.passages import MeasuredPassage
+from pan_scdg.records import MeasuredPassage
 from pan_scdg.report.html import render_report
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from tests.passages import make_passage

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from pan_scdg.align.passages import MeasuredPassage
+from pan_scdg.records import MeasuredPassage
 from pan_scdg.report.html import render_report, render_summary
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains, make_report_pair

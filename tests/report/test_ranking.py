@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pan_scdg.align.passages import MeasuredPassage
+from pan_scdg.records import MeasuredPassage
 from pan_scdg.report.html import render_report
 from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, make_report_pair
 from tests.passages import make_passage

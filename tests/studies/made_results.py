@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pan_scdg.jobs.result import FORMAT
 from pan_scdg.profile import load_profile
+from pan_scdg.results.folder import FORMAT
 
 TRUTH = '<document reference="{0}">{1}</document>'
 REUSE = (

@@ -27,18 +27,15 @@ from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.devices import describe_machine
-from pan_scdg.report.pages import PAGE
+from pan_scdg.results.files import JOB, PAGE, SCORES
 
 FORMAT = 2
 """Version of the files of a result; raised when their meaning changes or the same settings give other scores."""
 WORK_FOLDER = ".pan_scdg"
-JOB = "job.json"
-SCORES = "scores.jsonl"
 COMMITS = "commits"
 """A line for each commit of the code that has computed here."""
 PUBLISHING = "publishing.json"
 """Written when all files are staged: those to publish, and those of a former result to remove."""
-METADATA = "ir-metadata.yml"
 ERROR_LOG = "error.log"
 """The traceback of an internal error, which the next run with this output removes."""
 PAIR_KEY = ("suspicious", "source")

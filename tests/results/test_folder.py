@@ -12,8 +12,8 @@ import pytest
 from pan_scdg.commit import find_commit
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs import result
-from pan_scdg.jobs.result import (
+from pan_scdg.results import folder
+from pan_scdg.results.folder import (
     CANDIDATE_KEY,
     ScoreFile,
     WorkFolder,
@@ -176,7 +176,7 @@ def test_a_changed_or_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_all_commits_that_computed_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for commit in ("one", "two", "two"):
-        monkeypatch.setattr(result, "find_commit", lambda commit=commit: commit)
+        monkeypatch.setattr(folder, "find_commit", lambda commit=commit: commit)
         with suppress(KeyboardInterrupt), open_result(tmp_path, JOB) as work:
             assert work is not None
             work.scores.append([line(1)])
