@@ -14,7 +14,7 @@ from pan_scdg.pan.truth import read_features, read_reference
 from pan_scdg.pan.untrusted import is_file
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair
-from pan_scdg.results.files import CANDIDATE_SCORES, DECISIONS, read_lines
+from pan_scdg.results.files import CANDIDATE_SCORES, DECISIONS, SCORES, read_lines
 from pan_scdg.results.records import read_decisions
 
 DETECTED = "detected-plagiarism"
@@ -263,7 +263,7 @@ def read_values(output: Path) -> dict[Key, dict[str, float]]:
         values = {str(name): float(value) for name, value in line["values"].items()}
         return (line["suspicious"], line["source"]), values
 
-    return dict(read_lines(output / CANDIDATE_SCORES, parse))
+    return dict(read_lines(output / SCORES, parse))
 
 
 class ScoredRun(NamedTuple):

@@ -27,7 +27,7 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.untrusted import is_file
 from pan_scdg.profile import Profile, load_profile, parse_profile
 from pan_scdg.progress import format_count
-from pan_scdg.results.files import CANDIDATE_SCORES, CANDIDATES, DECISIONS, RUN, read_lines
+from pan_scdg.results.files import CANDIDATES, DECISIONS, RUN, SCORES, read_lines
 from pan_scdg.results.folder import list_packages, read_code, read_job, write_json
 from pan_scdg.retrieval.candidates import read_stages
 
@@ -290,7 +290,7 @@ class Reproduction:
         if self._task == "retrieval":
             truth = options.truth or find_qrels(options.input)
             return compare_runs(first, second, read_qrels(truth) if is_file(truth) else None)
-        name = CANDIDATE_SCORES if self._job.get("scores_only") else DECISIONS
+        name = SCORES if self._job.get("scores_only") else DECISIONS
         keys = set(read_lines(second / name, lambda record: (record["suspicious"], record["source"])))
         pairs = read_pairs(options.input, Notices(), may_lack_files=True).pairs
         chosen = [pair for pair in pairs if (pair.suspicious.doc_id, pair.source.doc_id) in keys]
