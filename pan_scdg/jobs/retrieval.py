@@ -323,8 +323,9 @@ def _search(
     _check_candidates(stages, corpus, "build the index again", folder)
     if _list_limited(stages, settings):
         return stages
-    write_stages(path.with_suffix(".part"), stages)
-    os.replace(path.with_suffix(".part"), path)
+    part = path.with_name(f"part-{path.name}")
+    write_stages(part, stages)
+    os.replace(part, path)
     return read_stages(path)
 
 

@@ -1,17 +1,14 @@
 """Lines of a result: their bytes, and that they are read as they were written."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.results.files import format_line
+from pan_scdg.results.files import format_line, write_lines
 from pan_scdg.results.records import read_decisions
-
-Write = Callable[..., Path]
 
 
 def test_decision_line_word_by_word() -> None:
@@ -68,9 +65,9 @@ def test_values_without_a_json_form_are_refused(value: object) -> None:
         format_line({"x": value})
 
 
-def test_decisions_are_read_back(write: Write) -> None:
+def test_decisions_are_read_back(tmp_path: Path) -> None:
     records: list[dict[str, object]] = [
         {"suspicious": "s", "source": r, "decision": True, "score": 0.5, "warnings": []} for r in "ab"
     ]
-    directory = write({"decisions.jsonl": "".join(map(format_line, records))})
-    assert read_decisions(directory / "decisions.jsonl") == records
+    write_lines(tmp_path, "decisions.jsonl", records, rounded=True)
+    assert read_decisions(tmp_path / "decisions.jsonl") == records
