@@ -1,6 +1,6 @@
 """Read the results of ``run``, and the manifests in the folders that ``studies prepare`` wrote."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

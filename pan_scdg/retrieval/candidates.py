@@ -14,15 +14,9 @@ from typing import Any, NamedTuple
 from pan_scdg.digests import hash_file
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
-<<<<<<< HEAD
-from pan_scdg.pan.runs import RUN_NAMES, find_run, open_gzip_text, read_run
-from pan_scdg.pan.untrusted import is_file, stream_lines
-from pan_scdg.progress import Progress, Stopwatch
-=======
 from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
 from pan_scdg.pan.untrusted import is_file
-from pan_scdg.progress import Progress
->>>>>>> 36798e5f (results/: names of files, one reader and one writer of JSON lines, the folder)
+from pan_scdg.progress import Progress, Stopwatch
 from pan_scdg.records import Query
 from pan_scdg.results.files import CANDIDATES, read_lines, write_lines
 from pan_scdg.retrieval.dense import DenseSearch
