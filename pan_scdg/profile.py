@@ -95,6 +95,13 @@ class Profile(ProfileTables):
             raise ValueError(f"profile {self.name} has no table [{name_table(method)}]")
         return settings
 
+    def use_strict(self) -> "Profile":
+        """Return the profile with its strict threshold; as it is if it has none."""
+        decide = self.need_decide()
+        if decide.strict is None:
+            return self
+        return self.model_copy(update={"decide": decide.model_copy(update={"threshold": decide.strict})})
+
     def open_method(self, options: MethodOptions, statistics: Any = None) -> Method:
         """Return the method that decides pairs.
 

@@ -1,6 +1,7 @@
 """Score texts from Python: one object holds a profile and its models, and scores pairs and documents."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -246,7 +247,9 @@ class Scorer:
             raise UserError("nothing to compare with", "give sources, among=True or old")
         paths = [None if path is None else Path(path) for path in (sources, old, template)]
         inputs = CheckPaths(Path(suspicious), paths[0], among, paths[1], paths[2], author_folders)
-        return check_in_memory(self._worker, inputs)
+        worker = copy(self._worker)  # with the same models
+        worker.profile = self.profile.use_strict()
+        return check_in_memory(worker, inputs)
 
     @cached_property
     def _worker(self) -> PairWorker:

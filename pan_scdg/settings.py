@@ -146,6 +146,8 @@ class Decide(Table):
     """A name in `methods.METHODS`."""
     threshold: float | None = None
     """A pair is positive when its score is at least this; None: not calibrated, decides nothing."""
+    strict: float | None = None
+    """A higher threshold, which hardly any pair without reuse reaches: ``check`` decides by it. None: by the other."""
     max_false_positives: float = Field(default=1.0, ge=0, le=1)
     """Largest share of negative pairs that a threshold of ``calibrate`` may call positive; with 1 the F1 decides."""
     noise: float | None = Field(default=None, ge=0)

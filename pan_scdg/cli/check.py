@@ -8,11 +8,13 @@ import click
 from pan_scdg.cli.options import (
     FOLDER,
     GroupedCommand,
+    Threshold,
     cluster_option,
     device_option,
     load_chosen_profile,
     overwrite_option,
     profile_option,
+    threshold_option,
     workers_option,
 )
 from pan_scdg.logs import say
@@ -20,7 +22,7 @@ from pan_scdg.logs import say
 FILE_OR_FOLDER = click.Path(path_type=Path)
 HEADINGS = {
     "Input and output": ("output", "among", "old", "author_folders", "template", "gains", "strict", "overwrite"),
-    "Model": ("profile", "device"),
+    "Model": ("profile", "threshold", "device"),
     "Devices": ("workers", "cluster"),
 }
 
@@ -48,6 +50,7 @@ HEADINGS = {
     help="Measure the gain of each passage from its source, with the language model of the profile.",
 )
 @profile_option
+@threshold_option
 @device_option
 @workers_option
 @cluster_option
@@ -62,6 +65,7 @@ def check(
     author_folders: bool,
     template: Path | None,
     profile: str,
+    threshold: Threshold | None,
     device: str,
     **rest: Any,
 ) -> None:
@@ -86,7 +90,9 @@ def check(
     inputs = CheckPaths(suspicious, sources, among, old, template, author_folders)
     paths = {"SUSPICIOUS": suspicious, "SOURCES": sources, "--old": old, "--template": template}
     check_folders(output, paths | {"--profile": find_profile_file(profile)})
-    chosen = load_chosen_profile(profile)
+    chosen = load_chosen_profile(profile, threshold=threshold)
+    if threshold is None:
+        chosen = chosen.use_strict()
     options = CheckOptions(inputs, output, device=choose_device(chosen, device), **rest)
     table, lines = check_texts(chosen, options)
     say(lines[:-1])

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
@@ -56,6 +56,30 @@ on_error_option = click.option(
 )
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a finished result.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+Threshold = float | Literal["decision", "strict"]
+
+
+class ThresholdType(click.ParamType):
+    """A number, or one of the thresholds of a profile."""
+
+    name = "threshold"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Threshold:
+        """Return the number or the name."""
+        if value in ("decision", "strict"):
+            return cast(Threshold, value)
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number, decision or strict", param, ctx)
+
+
+threshold_option = click.option(
+    "--threshold",
+    type=ThresholdType(),
+    metavar="decision|strict|SCORE",
+    help="Decide by this threshold of the profile, or by a number.  [default: decision; check: strict]",
+)
 vectors_option = click.option(
     "--vectors", type=FOLDER, help="Folder of document vectors (.npy), for a profile that reads precomputed vectors."
 )
@@ -118,19 +142,23 @@ class GroupedCommand(click.Command):
 
 
 def load_chosen_profile(
-    name: str, over_long: str | None = None, threshold: float | None = None, q: float | None = None
+    name: str, over_long: str | None = None, threshold: Threshold | None = None, q: float | None = None
 ) -> "Profile":
     """Return the profile, with the user's threshold, percentage of gains and choice for over-long pairs."""
     from pan_scdg.profile import load_profile
 
     profile = load_profile(name)
-    if threshold is not None:
+    if threshold == "strict":
+        if profile.need_decide().strict is None:
+            raise click.UsageError(f"--threshold strict needs a profile with a strict threshold, unlike {name}")
+        profile = profile.use_strict()
+    elif isinstance(threshold, float):
         former = {"calibrated_with": None, "dtype": None, "calibration": None}
         decide = profile.need_decide().model_copy(update={"threshold": threshold, **former})
         profile = profile.model_copy(update={"decide": decide})
     if q is not None:
-        if threshold is None:
-            raise click.UsageError("--q needs --threshold, because each threshold belongs to one q")
+        if not isinstance(threshold, float):
+            raise click.UsageError("--q needs --threshold with a number, because each threshold belongs to one q")
         if profile.gains is None or profile.method_settings.parameters != ("q",):
             raise click.UsageError(f"--q needs a profile that decides by the largest gains, unlike {name}")
         profile = profile.model_copy(update={"gains": profile.gains.model_copy(update={"q": q})})

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from pan_scdg.cli.options import (
     FOLDER,
     GroupedCommand,
+    Threshold,
     cluster_option,
     device_option,
     engine_option,
@@ -19,6 +20,7 @@ from pan_scdg.cli.options import (
     over_long_option,
     overwrite_option,
     profile_option,
+    threshold_option,
     vectors_option,
     workers_option,
 )
@@ -69,7 +71,7 @@ HEADINGS = {
 @engine_option
 @model_option
 @over_long_option
-@click.option("--threshold", type=float, metavar="SCORE", help="Decide with this threshold, instead of the profile's.")
+@threshold_option
 @click.option(
     "--q",
     type=click.FloatRange(0, 100, min_open=True),
@@ -115,7 +117,7 @@ def run(
     profile: str,
     device: str,
     over_long: str | None,
-    threshold: float | None,
+    threshold: Threshold | None,
     q: float | None,
     **rest: Any,
 ) -> None:

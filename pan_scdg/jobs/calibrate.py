@@ -30,6 +30,8 @@ NO_NOISE = (
     "note: no noise of these scores is known, so that no decision will be marked near_threshold. Score 20 pairs with "
     "another engine (`run --scores-only --engine reference --limit 20`), and give the result with --again"
 )
+STRICT_SHARE = 0.02
+"""Largest share of the negative pairs that reach the strict threshold."""
 UNSCORED_PAIR = "pair without a score, left out of the calibration"
 
 
@@ -41,8 +43,11 @@ class Calibrated(NamedTuple):
 
     @property
     def choice(self) -> dict[str, Any]:
-        """Return the chosen parameters and the threshold, by name."""
-        return {**self.settings.model_dump(include={*self.settings.parameters}), "threshold": self.decide.threshold}
+        """Return the chosen parameters and the thresholds, by name."""
+        return {
+            **self.settings.model_dump(include={*self.settings.parameters}),
+            **self.decide.model_dump(include={"threshold", "strict"}),
+        }
 
     def summarise(self) -> str:
         """Return the choice and its quality in one line."""
@@ -51,8 +56,9 @@ class Calibrated(NamedTuple):
             raise ValueError("nothing was chosen")
         parameters = "".join(f" with {name} {getattr(self.settings, name):g}" for name in self.settings.parameters)
         return (
-            f"{self.decide.method}{parameters}, threshold {self.decide.threshold:.6f}: F1 {calibration.f1:.4f}, "
-            f"accuracy {calibration.accuracy:.4f} on {calibration.pairs} pairs ({calibration.positives} positive)"
+            f"{self.decide.method}{parameters}, threshold {self.decide.threshold:.6f}, "
+            f"strict {self.decide.strict:.6f}: F1 {calibration.f1:.4f}, accuracy {calibration.accuracy:.4f} "
+            f"on {calibration.pairs} pairs ({calibration.positives} positive)"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -173,6 +179,7 @@ def choose_settings(
         Decide(
             method=decide.method,
             threshold=float(choice.threshold),
+            strict=_find_strict(negatives, float(choice.threshold)),
             max_false_positives=decide.max_false_positives,
             noise=LAST_DIGIT if noise is None and not job["models"] else noise,
             calibrated_with=model,
@@ -180,6 +187,12 @@ def choose_settings(
             calibration=calibration,
         ),
     )
+
+
+def _find_strict(negatives: Floats, threshold: float) -> float:
+    """Return the least threshold, from the other one on, that at most `STRICT_SHARE` of the negative pairs reach."""
+    first_below = np.sort(negatives)[::-1][int(STRICT_SHARE * len(negatives))]
+    return max(threshold, float(np.nextafter(first_below, np.inf)))
 
 
 def _measure_noise(
@@ -324,7 +337,7 @@ def _write_choice(document: tomlkit.TOMLDocument, chosen: Calibrated) -> None:
     decide: Any = _make_header(document, "decide")
     values = chosen.decide.model_dump(mode="json", exclude_none=True)
     calibration = values.pop("calibration")
-    for name in ("threshold", "noise", "calibrated_with", "dtype", "calibration"):
+    for name in ("threshold", "strict", "noise", "calibrated_with", "dtype", "calibration"):
         decide.pop(name, None)
     for name, value in values.items():
         if decide.get(name) != value:

@@ -77,6 +77,31 @@ def test_scores_equal_the_formula_and_detections_follow_from_them(
         assert found == (expected if record["decision"] else [])
 
 
+def test_one_option_chooses_the_threshold(
+    run: Cli, cli: Cli, pairs_input: Path, profile: Callable[..., Path], records: Records, tmp_path: Path
+) -> None:
+    plain = profile("containment", "n = 2")
+    own = tmp_path / "with-strict.toml"
+    own.write_text(plain.read_text().replace("threshold = 0.1", "threshold = 0.1\nstrict = 0.3"))
+
+    def read(command: str, *more: object) -> set[float]:
+        output = tmp_path / "-".join(map(str, (command, *more)))
+        given = (
+            [pairs_input / "susp", pairs_input / "src", "--no-gains"]
+            if command == "check"
+            else ["--input", pairs_input]
+        )
+        done = cli(command, *given, "--output", output, "--profile", own, "--device", "cpu", *more)
+        assert done.code == 0, done.err
+        return {record["threshold"] for record in records(output / "decisions.jsonl")}
+
+    assert read("run") == read("run", "--threshold", "decision") == read("check", "--threshold", "decision") == {0.1}
+    assert read("run", "--threshold", "strict") == read("check") == {0.3}
+    assert read("check", "--threshold", "0.2") == {0.2}
+    done = run(tmp_path / "none", plain, "--threshold", "strict")
+    assert (done.code, "needs a profile with a strict threshold" in done.err) == (2, True)
+
+
 @pytest.mark.parametrize("method", ["bm25", "gains"])
 def test_two_workers_give_the_scores_of_one(
     method: str,

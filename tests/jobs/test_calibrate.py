@@ -86,7 +86,10 @@ def test_choice_equals_the_rule_by_brute_force(
     assert (calibration.pairs, calibration.positives, calibration.negative_pairs) == (6, 3, 3)
     assert calibration.digest == hash_input(pairs_input, "pairs")
     assert (calibration.f1, calibration.accuracy) == pytest.approx((float(f1), float(accuracy)), abs=1e-6)
-    assert f"gains with q {float(q):g}, threshold {decide.threshold:.6f}: F1 {float(f1):.4f}" in done.out
+    assert (
+        f"gains with q {float(q):g}, threshold {decide.threshold:.6f}, strict {decide.strict:.6f}: F1 {float(f1):.4f}"
+        in done.out
+    )
 
 
 def test_written_profile_keeps_comments_and_decides_its_own_pairs(
@@ -102,6 +105,9 @@ def test_written_profile_keeps_comments_and_decides_its_own_pairs(
     assert all(d["decision"] for d in decisions if d["score"] == threshold), "score >= threshold is positive"
     assert threshold in {d["score"] for d in decisions}
     negatives = [d["score"] for d in decisions if (d["suspicious"], d["source"]) not in POSITIVE]
+    strict = load_profile(str(mine)).use_strict().need_decide().threshold
+    assert strict is not None
+    assert strict == pytest.approx(max(*negatives, threshold), abs=2e-6), "no negative pair of three may reach it"
     for decision in decisions:
         share = sum(round(score, 4) >= round(decision["score"], 4) for score in negatives) / len(negatives)
         assert decision["negatives_at_least"] == pytest.approx(share, abs=1e-4)
