@@ -59,7 +59,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 Threshold = float | Literal["decision", "strict"]
 
 
-class ThresholdType(click.ParamType):
+class ThresholdType(click.ParamType[Threshold]):
     """A number, or one of the thresholds of a profile."""
 
     name = "threshold"
