@@ -47,6 +47,18 @@ class InputError(UserError):
     """One input cannot be computed, for example for lack of memory; others of the same batch may be."""
 
 
+class UnusableDeviceError(UserError):
+    """A device is missing, or torch cannot use it."""
+
+
+class DeviceError(Exception):
+    """A device failed, or the process that used it: nothing can be computed in that process any more."""
+
+
+class LostDeviceError(DeviceError):
+    """A device failed in every process that was started for it."""
+
+
 class Interrupted(BaseException):
     """An early end of a run that continues from its state when started again (exit code 3).
 

@@ -46,7 +46,11 @@ class Stopwatch:
         """Add the time of a block to a stage."""
         began = time.monotonic()
         yield
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - began
+        self.add(stage, time.monotonic() - began)
+
+    def add(self, stage: str, seconds: float) -> None:
+        """Add time that was measured elsewhere to a stage."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
 
 
 class Progress:

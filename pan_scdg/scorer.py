@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -13,7 +13,7 @@ from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check import check_in_memory
 from pan_scdg.jobs.check_input import CheckPaths
-from pan_scdg.jobs.cluster import Workers
+from pan_scdg.jobs.cluster import compute_ahead
 from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
 from pan_scdg.jobs.options import choose_device
 from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, PairScores, compute_pairs
@@ -298,7 +298,7 @@ class Scorer:
         decided = compute_pairs(
             pairs,
             self._worker,
-            Workers[Any, Any](self._worker).map,
+            partial(compute_ahead, self._worker),
             PairScores(),
             self._rule,
             Notices(),

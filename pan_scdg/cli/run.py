@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
-from click.core import ParameterSource
 
 from pan_scdg.cli.options import (
     FOLDER,
@@ -35,6 +34,7 @@ HEADINGS = {
         "directory",
         "output",
         "limit",
+        "deadline",
         "strict",
         "on_error",
         "scores_only",
@@ -44,7 +44,7 @@ HEADINGS = {
     ),
     "Model": ("profile", "model", "device", "engine", "over_long", "threshold", "q", "vectors"),
     "Devices": ("workers", "cluster"),
-    "Retrieval": ("index", "candidates", "deadline"),
+    "Retrieval": ("index", "candidates"),
 }
 
 
@@ -109,7 +109,8 @@ HEADINGS = {
     type=click.FloatRange(0, min_open=True),
     metavar="HOURS",
     envvar="PAN_SCDG_DEADLINE",
-    help="Write the results within this many hours. What is late is searched by BM25 alone, or keeps its coarse order.",
+    help="Write the results within this many hours. Late pairs are decided negative; late queries are searched by BM25 "
+    "alone, or keep their coarse order.",
 )
 def run(
     directory: Path,
@@ -160,10 +161,6 @@ def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) ->
         if rest[name]:
             what = "retrieval" if task == "pairs" else "pairs"
             raise click.UsageError(f"--{name.replace('_', '-')} is for {what}")
-    # of a container, the variable may be set for both tasks
-    source = click.get_current_context().get_parameter_source("deadline")
-    if task == "pairs" and source is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--deadline needs an input for retrieval")
     for name in ("report", "threshold"):
         if rest["scores_only"] and rest[name]:
             raise click.UsageError(f"--{name} cannot be combined with --scores-only")

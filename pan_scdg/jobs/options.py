@@ -72,7 +72,7 @@ class RunOptions:
     index: Path | None = None
     candidates: Path | None = None
     deadline: float | None = None
-    """Hours after which the results of a retrieval are written, whether all candidates are scored or not."""
+    """Hours after which the results are written, whether all pairs or candidates are scored or not."""
 
     @property
     def devices(self) -> Devices:

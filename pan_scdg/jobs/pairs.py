@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.clock import Clock
 from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
 from pan_scdg.jobs.metadata import write_metadata
@@ -44,11 +46,12 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     Raises:
         UserError: input, settings or output are not usable; no result is published.
     """
+    clock = None if options.deadline is None else Clock(options.deadline)
     if not options.scores_only:
         require_threshold(profile)
     notices = Notices(options.strict)
     corpus = read_pairs(options.input, notices, may_lack_files=options.on_error == "negative")
-    pairs, partial = choose_items(corpus.pairs, options, "pairs")
+    pairs, part = choose_items(corpus.pairs, options, "pairs")
     names = read_names(corpus.pairs_file.parent)
     explains = options.report and profile.gains is not None
     statistics = count_sources(profile, corpus.pairs, options.on_error)
@@ -62,31 +65,38 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
         fingerprint=worker.method.fingerprint,
         names=hash_text(json.dumps(sorted(names.items()))) if names else None,
     )
-    lines = [] if partial is None else [f"warning: {partial}"]
+    lines = [] if part is None else [f"warning: {part}"]
     with open_result(options.output, job, overwrite=options.overwrite) as work:
         if work is None:
             return [*lines, f"already complete: {options.output}"]
         models = worker.list_models()
-        about = {"partial": partial and str(partial), "model_names": {name: one.name for name, one in models.items()}}
+        about: dict[str, Any] = {
+            "partial": part and str(part),
+            "model_names": {name: one.name for name, one in models.items()},
+        }
         about["model_revisions"] = {name: one.revision for name, one in models.items() if one.revision is not None}
         say([describe_models(models.values())] if models else [])
         scores = PairScores(work.scores)
         decided: list[DecidedPair] = []
         with open_workers(worker, options.devices) as workers:
+            compute = partial(workers.map, is_late=None if clock is None else clock.is_late)
             if options.scores_only:
-                score_pairs(pairs, worker, workers.map, scores, notices, options.on_error)
+                score_pairs(pairs, worker, compute, scores, notices, options.on_error)
             else:
                 rule = DecisionRule(profile, job)
                 decided = compute_pairs(
                     pairs,
                     worker,
-                    workers.map,
+                    compute,
                     scores,
                     rule,
                     notices,
                     on_error=options.on_error,
                     for_page=options.report,
                 )
+        if scores.late:
+            about["deadline"] = f"{format_count(len(scores.late), 'pair')} not scored within {options.deadline:g} h"
+            lines.append(f"warning: {about['deadline']}")
         files = [write_scores(work, pairs)]
         if not options.scores_only:
             _note_languages(decided, notices)
@@ -108,7 +118,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
             files.append(write_page(work.staged, {**job, **about}, options.input))
         if options.metadata:
             files.append(write_metadata(work.staged, job))
-        work.publish(files, **about, incidents=work.scores.list_incidents())
+        work.publish(files, **about, incidents=[*work.scores.list_incidents(), *workers.incidents])
     scored = sum(pair.key in work.scores for pair in pairs)
     return [*notices.list_warnings(), *lines, *_summarise(options, len(pairs), scored)]
 

@@ -26,6 +26,7 @@ MAX_MEASURED_PAIRS = 100
 UNCOUNTED_PASSAGES = "left_out"
 """The number of passages of a pair that do not count, such as quotations."""
 NOT_SCORED = "pair not scored, decided negative"
+LATE = "no score within the deadline"
 Compute = Callable[[Iterable[Any]], Iterator[Any]]
 """Computes tasks of a `PairWorker`, in order: `jobs.cluster.Workers.map`."""
 Review = Callable[[list[DecidedPair]], list[DecidedPair]]
@@ -42,6 +43,8 @@ class PairScores:
     def __init__(self, file: ScoreFile | None = None) -> None:
         self._file = file
         self._scores: dict[tuple[str, str], Measurements] = {}
+        self.late: list[DocumentPair] = []
+        """Pairs for which there was no time, or no device."""
 
     def __contains__(self, pair: DocumentPair) -> bool:
         return pair.key in (self._scores if self._file is None else self._file)
@@ -103,7 +106,8 @@ def compute_pairs(
     Args:
         pairs: distinct pairs, whose texts are read when they are needed.
         worker: opened the method; its language model explains passages if ``worker.explains``.
-        compute: computes the tasks of the worker.
+        compute: computes the tasks of the worker; with a deadline it may end before the last one, and then pairs have
+            no score or no passages.
         scores: those of a stopped run are not computed again.
         rule: decides by score.
         notices: counts what is unusual in the texts.
@@ -150,7 +154,7 @@ def score_pairs(
     ]
     tasks = ([worker.read_texts(pair) for pair in batch] for batch in batches)
     with Progress("scoring pairs", sum(map(len, batches))) as progress:
-        for batch, results in zip(batches, compute(tasks), strict=True):
+        for batch, results in zip(batches, compute(tasks)):
             computed = dict(zip(batch, results, strict=True))
             scores.append({pair: score for pair, score in computed.items() if isinstance(score, Measurements)})
             for pair, e in computed.items():
@@ -161,7 +165,9 @@ def score_pairs(
                     checked.errors[pair] = UserError(what, e.remedy, pair.suspicious.path)
             _stop_on_errors(checked, on_error)
             progress.update(len(batch))
-    for error in list(checked.errors.values())[refused:]:
+    scores.late = [pair for batch in batches for pair in batch if pair not in scores and pair not in checked.errors]
+    checked.errors |= {pair: UserError(LATE, "give the run more time", pair.suspicious.path) for pair in scores.late}
+    for error in list(checked.errors.values())[refused : len(checked.errors) - len(scores.late)]:
         notices.add(NOT_SCORED, f"{error.where}: {error.what}")
     return checked
 
@@ -255,7 +261,7 @@ def _add_passages(
     )
     located: dict[DocumentPair, LocatedPassages] = {}
     with Progress("finding passages", len(shown)) as progress:
-        for one, found in zip(shown, compute(tasks), strict=True):
+        for one, found in zip(shown, compute(tasks)):
             located[one.pair] = found
             progress.update()
     return [one._replace(**located[one.pair]._asdict()) if one.pair in located else one for one in decided]

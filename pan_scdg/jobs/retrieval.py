@@ -6,14 +6,14 @@ its candidates by a worker, reranked, and written as lines of a TREC run and of 
 
 import os
 import shutil
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
+from pan_scdg.jobs.clock import Clock
 from pan_scdg.jobs.cluster import Devices, Workers, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
 from pan_scdg.jobs.metadata import write_metadata
@@ -35,7 +35,7 @@ from pan_scdg.lm.offsets import make_locator
 from pan_scdg.logs import say
 from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.models.devices import choose_encoder_dtype
-from pan_scdg.models.encoder import Encoder, TokenisedTexts
+from pan_scdg.models.encoder import Encoder, TokenisedTexts, knows_script, load_encoder_tokenizer
 from pan_scdg.models.find import FoundModel, describe_models, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.normal_form import restore_spans
@@ -57,19 +57,20 @@ from pan_scdg.retrieval.candidates import (
     read_stages,
     write_stages,
 )
-from pan_scdg.retrieval.dense import EncodeTask, open_encoder, release_encoders
+from pan_scdg.retrieval.dense import DenseSearch, EncodeTask, Searched, SearchTask, open_encoder, release_encoders
 from pan_scdg.retrieval.index import BM25, UNFINISHED, build_bm25, build_indexes, check_index, describe_index
+from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scdg.sequences import Offsets, ScoringInput
-from pan_scdg.settings import RetrievalSettings
+from pan_scdg.settings import RetrievalSettings, Route
+from pan_scdg.text.units import show_as_read
 
 INDEX = "index"
 """Folder of the indexes in the work folder of a run without --index."""
 TEXTS = "texts"
 """Name, in the work folder, of a file with the texts of candidates that are scored later."""
-WRITING_SHARE = 0.02
-"""Share of the time until a deadline that is left for the last tasks and the results."""
-FIRST_STAGE_SHARE = 0.75
-"""Share of it that indexes and first stage may take: candidates by BM25 alone are worth more scored than others not."""
+
+RetrievalTask = EncodeTask | SearchTask | SourceTask
+"""A task of a `RetrievalWorker`."""
 
 
 class RetrievalWorker:
@@ -97,6 +98,8 @@ class RetrievalWorker:
         self.matcher: SentenceEncoder | None = None
         self.encoder: FoundModel | None = None
         """The encoder of the dense routes."""
+        self._searches: dict[Path, DenseSearch] = {}
+        """By the folder of the indexes."""
         self.models: dict[str, FoundModel] = {}
         """All models that the result depends on, by their names in the job."""
         if self.settings.rerank:
@@ -113,23 +116,38 @@ class RetrievalWorker:
         """Return what finds the same models in another process."""
         return open_same_models, (type(self), self._arguments, self.identify())
 
-    def __call__(self, task: EncodeTask | SourceTask) -> Any:
-        """Return the vectors of texts, or the scores of a source."""
+    def __call__(self, task: RetrievalTask) -> Any:
+        """Return the vectors of texts, the rankings of queries, or the scores of a source."""
         return self.compute(self.prepare(task))
 
-    def prepare(self, task: EncodeTask | SourceTask) -> TokenisedTexts | tuple[SourceTask, list[ScoringInput]]:
+    def prepare(self, task: RetrievalTask) -> TokenisedTexts | SearchTask | tuple[SourceTask, list[ScoringInput]]:
         """Return what `compute` needs of a task; see `open_workers`."""
+        if isinstance(task, SearchTask):
+            return task
         if isinstance(task, EncodeTask):
             return self.load_encoder().tokenise(task.texts, task.max_tokens)
         if self.model is None:
             raise ValueError("the profile scores nothing")
         return task, build_inputs(task, self.model.tokenizer, self.settings)
 
-    def compute(self, prepared: TokenisedTexts | tuple[SourceTask, list[ScoringInput]]) -> Any:
+    def compute(self, prepared: TokenisedTexts | SearchTask | tuple[SourceTask, list[ScoringInput]]) -> Any:
         """Return the result of a prepared task."""
+        if isinstance(prepared, SearchTask):
+            return self._search(prepared)
         if isinstance(prepared, TokenisedTexts):
             return self.load_encoder().compute(prepared)
         return self._scorer.compute(*prepared)
+
+    def _search(self, task: SearchTask) -> Searched:
+        """Return the rankings of the queries of a task by each of its routes."""
+        if task.folder not in self._searches:
+            self._searches[task.folder] = DenseSearch(task.folder, self.settings.need_dense(), self.load_encoder())
+        search = self._searches[task.folder]
+        rankings, watch = dict[Route, list[Ranking]](), Stopwatch()
+        for route in task.routes:
+            with watch.measure(route):
+                rankings[route] = search.search(route, task.texts)
+        return Searched(rankings, watch.seconds)
 
     def load_encoder(self) -> Encoder:
         """Return the encoder of the dense routes, loaded once in a process."""
@@ -140,13 +158,22 @@ class RetrievalWorker:
     def release_encoder(self) -> None:
         """Free a GPU's memory that the encoder of the dense routes takes, since the language model needs it."""
         if self._device != "cpu":
+            self._searches.clear()
             release_encoders()
 
     def knows_script(self, text: str) -> bool:
         """Return False if the encoder does not know the script of a text; True without an encoder."""
-        if self.matcher is None:
-            return self.encoder is None or self.load_encoder().knows_script(text)
-        return self.matcher.knows_script(text)
+        if self.matcher is not None:
+            return knows_script(self._script_tokenizer, show_as_read(text))
+        return self.encoder is None or knows_script(self._script_tokenizer, text)
+
+    @cached_property
+    def _script_tokenizer(self) -> Any:
+        """Return the tokenizer alone: this process may be another one than that of the device."""
+        encoder = self.encoder if self.matcher is None else self.matcher.model
+        if encoder is None:
+            raise ValueError("the profile has no encoder")
+        return load_encoder_tokenizer(encoder.folder)
 
     @cached_property
     def _scorer(self) -> CandidateScorer:
@@ -224,7 +251,6 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
             if stages is None:
                 stages = _search(corpus, queries, worker, work, options.index, manifest, workers, clock, watch)
             _note_scripts(queries, worker, notices)
-            worker.release_encoder()  # with several workers the first one is on the same GPU as this process
             is_late = None if clock is None else clock.is_late
             if settings.rerank:
                 scored = score_candidates(
@@ -257,33 +283,11 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         if options.metadata:
             described = {**job, **{k: v for k, v in about.items() if k == "deadline"}}
             files.append(write_metadata(work.staged, described, watch.seconds))
-        work.publish(files, **about, incidents=work.scores.list_incidents())
+        work.publish(files, **about, incidents=[*work.scores.list_incidents(), *workers.incidents])
     done = "ranked sources" if settings.rerank else "found candidates"
     page = [f"report: {options.output / PAGE}"] if options.report else []
     summary = f"{done} of {format_count(len(queries), 'query')}: {options.output / RUN}"
     return [*notices.list_warnings(), *warnings, summary, *page]
-
-
-class Clock:
-    """Measures the time until a deadline, of which some is left for what follows.
-
-    Args:
-        hours: until the results have to be written.
-    """
-
-    def __init__(self, hours: float) -> None:
-        self._began, self._seconds = time.monotonic(), hours * 3600
-
-    def is_late(self) -> bool:
-        """Return True if the results have to be written now."""
-        return self._has_passed(1 - WRITING_SHARE)
-
-    def is_late_to_score(self) -> bool:
-        """Return True if what is not searched yet would leave too little time for the scores."""
-        return self._has_passed(FIRST_STAGE_SHARE)
-
-    def _has_passed(self, share: float) -> bool:
-        return time.monotonic() - self._began >= self._seconds * share
 
 
 def _search(
@@ -293,7 +297,7 @@ def _search(
     work: WorkFolder,
     index: Path | None,
     manifest: dict[str, Any],
-    workers: Workers[EncodeTask | SourceTask, Any],
+    workers: Workers[RetrievalTask, Any],
     clock: Clock | None,
     watch: Stopwatch,
 ) -> dict[str, FirstStage]:
@@ -306,10 +310,14 @@ def _search(
         return read_stages(path)
     is_late = None if clock is None else clock.is_late_to_score if settings.rerank else clock.is_late
     folder = index or work.path / INDEX
+
+    def compute(tasks: Iterable[RetrievalTask]) -> Iterator[Any]:
+        return workers.map(tasks, is_late)
+
     complete = index is not None
     if not complete:
         with watch.measure("index"):
-            complete = build_indexes(corpus, folder, settings, manifest, lambda tasks: workers.map(tasks, is_late))
+            complete = build_indexes(corpus, folder, settings, manifest, compute)
 
     def find_words() -> Path:
         place = folder if complete else folder.with_name(f"{folder.name}{UNFINISHED}")
@@ -319,7 +327,7 @@ def _search(
         return work.path
 
     late = (lambda: True) if not complete else is_late or (lambda: False)
-    stages = find_candidates(queries, folder, settings, worker.load_encoder, late, find_words, watch)
+    stages = find_candidates(queries, folder.absolute(), settings, compute, late, find_words, watch)
     _check_candidates(stages, corpus, "build the index again", folder)
     if _list_limited(stages, settings):
         return stages

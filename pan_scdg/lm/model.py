@@ -10,7 +10,7 @@ from pan_scdg.lm.attention import find_backend
 from pan_scdg.lm.engine import Engine, EngineName, make_engine
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.models.checkpoint import PUBLISHED, count_positions, read_config
-from pan_scdg.models.devices import check_device, choose_dtype
+from pan_scdg.models.devices import are_calls_halved, check_device, choose_dtype, limit_call
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
 from pan_scdg.models.load import load_model, load_tokenizer
@@ -93,7 +93,8 @@ class ScoringModel:
             lm = load_model(
                 self.folder, self.settings, self.device, fingerprint=self.fingerprint, tokenizer=self.tokenizer
             )
-            self._engine = make_engine(self._engine_name, lm, self.settings)
+            limited = self.settings.model_copy(update={"pack_tokens": limit_call(self.settings.pack_tokens)})
+            self._engine = make_engine(self._engine_name, lm, limited)
         return self._engine.compute_log_probs(inputs)
 
     @property
@@ -105,6 +106,11 @@ class ScoringModel:
         replaced = attention not in (None, self.settings.attention)
         return [
             *([] if reason is None else [f"inputs were computed one at a time: {reason}"]),
+            *(
+                [f"the device failed: from here on at most {limit_call(self.settings.pack_tokens)} tokens a call"]
+                if are_calls_halved()
+                else []
+            ),
             *([f"attention {self.settings.attention} was replaced by {attention}"] if replaced else []),
             *(
                 f"memory was short: from here on at most {tokens} tokens a call"

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pan_scdg.errors import InputError, UserError, get_first_line
+from pan_scdg.errors import DeviceError, InputError, UnusableDeviceError, UserError, get_first_line
 from pan_scdg.logs import say
 from pan_scdg.resources import count_threads, find_processor
 
@@ -35,6 +35,11 @@ MEMORY_ERRORS = re.compile(
 )
 """Texts of a RuntimeError that is not an OutOfMemoryError: from torch on a CPU, from the driver if another process
 uses the GPU's memory, from cuBLAS and cuDNN, which allocate by themselves, and from torch on a part of a GPU (MIG)."""
+DEVICE_ERRORS = re.compile(
+    r"CUDA (driver )?error|CUDA kernel errors|CUBLAS_STATUS_|CUSOLVER_STATUS_|CUDNN_STATUS_|cuDNN error|NCCL error"
+    r"|device-side assert|illegal memory access|unspecified launch failure|uncorrectable ECC|NVML_SUCCESS"
+)
+"""Texts of the errors of torch, the driver and NVIDIA's libraries after which a process cannot use the GPU any more."""
 DRIVER = Path("/proc/driver/nvidia/version")
 
 
@@ -80,7 +85,7 @@ def check_device_exists(device: str) -> None:
                 f"install driver {find_needed_driver(cuda)} or newer, or build the image with TORCH_INDEX_URL of an "
                 "index with wheels for CUDA 12.6 (see docs/tira.md)"
             )
-        raise UserError(f"{what}: {get_first_line(e)}", remedy) from e
+        raise UnusableDeviceError(f"{what}: {get_first_line(e)}", remedy) from e
 
 
 def describe_device(device: str) -> str:
@@ -183,6 +188,34 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and MEMORY_ERRORS.search(str(error)) is not None
+
+
+def is_device_error(error: BaseException) -> bool:
+    """Return True for an exception that reports a fault of the device, not a lack of memory."""
+    if isinstance(error, DeviceError):
+        return True
+    if not isinstance(error, RuntimeError) or MEMORY_ERRORS.search(str(error)):
+        return False
+    return type(error).__name__ == "AcceleratorError" or DEVICE_ERRORS.search(str(error)) is not None
+
+
+_halved = False
+
+
+def halve_calls() -> None:
+    """Make the models that this process loads from now on compute half as many tokens a call: the device failed."""
+    global _halved
+    _halved = True
+
+
+def are_calls_halved() -> bool:
+    """Return True after `halve_calls`."""
+    return _halved
+
+
+def limit_call(size: int) -> int:
+    """Return the number of tokens or texts of a call that a profile permits, or half of it after `halve_calls`."""
+    return max(1, size // 2) if _halved else size
 
 
 def free_memory(device: str) -> None:

@@ -31,7 +31,9 @@ from pan_scdg.models.devices import (
     explain_model_too_large,
     explain_too_large,
     free_memory,
+    is_device_error,
     is_out_of_memory,
+    limit_call,
 )
 from pan_scdg.models.find import CONFIG, MODULES, PACKAGED, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder, fingerprint_weights
@@ -211,29 +213,8 @@ class Encoder:
         return unit
 
     def knows_script(self, text: str) -> bool:
-        """Return False if the vocabulary lacks many words of a text, or has only the letters of most of them.
-
-        To such a model all sentences in that script are alike.
-        """
-        tokenizer = self.tokenizer
-        if text.isascii() or not tokenizer.is_fast:
-            return True
-        sample = text[:SCRIPT_CHARACTERS]
-        others = sum(len(word) for word in sample.split() if not word.isascii())
-        if others <= MAX_MISSING * sum(map(str.isalpha, sample)):
-            return True
-        options = {"add_special_tokens": False, "truncation": False, "verbose": False, "return_offsets_mapping": True}
-        encoded, unknown = tokenizer(sample, **options), tokenizer.unk_token_id
-        letters = missing = 0
-        spelt = -len(_LONE_LETTER.findall(sample))
-        for token, (begin, end) in zip(encoded["input_ids"], encoded["offset_mapping"]):
-            count = len(_LETTER.findall(sample, begin, end))
-            letters += count
-            if token == unknown:
-                missing += count
-            elif count == 1 and _SPELT_LETTER.search(sample, begin, end):
-                spelt += 1
-        return missing <= MAX_MISSING * letters and spelt <= MAX_SPELT * letters
+        """See the function `knows_script`."""
+        return knows_script(self.tokenizer, text)
 
     @property
     def tokenizer(self) -> Any:
@@ -250,6 +231,50 @@ class Encoder:
     def fingerprint(self) -> str:
         """Return the SHA-256 of the model's folder; see ``fingerprint_folder``."""
         return fingerprint_folder(self.folder)
+
+
+def knows_script(tokenizer: Any, text: str) -> bool:
+    """Return False if the vocabulary lacks many words of a text, or has only the letters of most of them.
+
+    To such a model all sentences in that script are alike.
+    """
+    if text.isascii() or not tokenizer.is_fast:
+        return True
+    sample = text[:SCRIPT_CHARACTERS]
+    others = sum(len(word) for word in sample.split() if not word.isascii())
+    if others <= MAX_MISSING * sum(map(str.isalpha, sample)):
+        return True
+    options = {"add_special_tokens": False, "truncation": False, "verbose": False, "return_offsets_mapping": True}
+    encoded, unknown = tokenizer(sample, **options), tokenizer.unk_token_id
+    letters = missing = 0
+    spelt = -len(_LONE_LETTER.findall(sample))
+    for token, (begin, end) in zip(encoded["input_ids"], encoded["offset_mapping"]):
+        count = len(_LETTER.findall(sample, begin, end))
+        letters += count
+        if token == unknown:
+            missing += count
+        elif count == 1 and _SPELT_LETTER.search(sample, begin, end):
+            spelt += 1
+    return missing <= MAX_MISSING * letters and spelt <= MAX_SPELT * letters
+
+
+def load_encoder_tokenizer(folder: Path) -> Any:
+    """Return the tokenizer of an embedding model alone.
+
+    Raises:
+        UserError: it cannot be loaded.
+    """
+    import transformers
+
+    transformer, _ = check_encoder(folder)
+    load: Any = transformers.AutoTokenizer.from_pretrained
+    try:
+        return load(str(transformer), local_files_only=True, trust_remote_code=False)
+    except Exception as e:  # the library trusts the files
+        if damage := diagnose_tokenizer(folder):
+            raise damage from e
+        what = f"the tokenizer cannot be loaded: {get_first_line(e)}"
+        raise UserError(what, "copy the model's folder again", folder) from e
 
 
 def permit_kernels(device: str) -> AbstractContextManager[object]:
@@ -322,6 +347,8 @@ def load_encoder(
             str(folder), device=device, local_files_only=True, trust_remote_code=False, model_kwargs=options
         )
     except Exception as e:  # the library trusts the files
+        if is_device_error(e):
+            raise
         if is_out_of_memory(e) or "allocate memory" in str(e):
             raise explain_model_too_large("embedding model", device, folder) from e
         if damage := diagnose_tokenizer(folder):
@@ -341,7 +368,7 @@ def load_encoder(
         use_onednn(model)
     else:
         use_fused_norms(model)
-    return Encoder(model.eval(), folder, batch, dtype)
+    return Encoder(model.eval(), folder, limit_call(batch), dtype)
 
 
 class Base(NamedTuple):

@@ -22,7 +22,7 @@ from pan_scdg.models.checkpoint import (
     read_config,
     read_object,
 )
-from pan_scdg.models.devices import check_device, explain_model_too_large, is_out_of_memory
+from pan_scdg.models.devices import check_device, explain_model_too_large, is_device_error, is_out_of_memory
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.norms import use_fused_norms
 from pan_scdg.models.weights import FETCH_AGAIN, check_weights
@@ -220,6 +220,8 @@ def _explain_failure(folder: Path, part: str, device: str = "cpu") -> Iterator[N
     except UserError:
         raise
     except Exception as e:
+        if is_device_error(e):
+            raise
         if is_out_of_memory(e):
             raise explain_model_too_large(part, device, folder) from e
         raise UserError(

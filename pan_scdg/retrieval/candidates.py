@@ -6,20 +6,19 @@ and the coarse scores.
 
 import hashlib
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_file
-from pan_scdg.models.encoder import Encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
 from pan_scdg.pan.untrusted import is_file
 from pan_scdg.progress import Progress, Stopwatch
 from pan_scdg.records import Query
 from pan_scdg.results.files import CANDIDATES, read_lines, write_lines
-from pan_scdg.retrieval.dense import DenseSearch
+from pan_scdg.retrieval.dense import Searched, SearchTask
 from pan_scdg.retrieval.index import open_bm25
 from pan_scdg.retrieval.ranking import (
     DEPTH,
@@ -47,7 +46,7 @@ def find_candidates(
     queries: Sequence[Query],
     folder: Path,
     settings: RetrievalSettings,
-    load_encoder: Callable[[], Encoder],
+    search: Callable[[Iterable[SearchTask]], Iterator[Searched]],
     is_late: Callable[[], bool] = lambda: False,
     find_words: Callable[[], Path] | None = None,
     watch: Stopwatch | None = None,
@@ -58,8 +57,9 @@ def find_candidates(
         queries: equal texts are searched once.
         folder: the indexes; see `index.build_indexes`.
         settings: the profile's.
-        load_encoder: returns the encoder; called if there are dense routes.
-        is_late: returns True when the remaining queries are to be searched by `limit_to_words` of the settings.
+        search: yields the rankings of each task by its dense routes, in order. What it ends before is searched by
+            `limit_to_words` of the settings.
+        is_late: returns True if all queries are to be searched so.
         find_words: returns a folder with a BM25 index for these; None: ``folder``.
         watch: measures each route by its name, with the encoding of the queries.
 
@@ -67,6 +67,8 @@ def find_candidates(
         UserError: an index cannot be read, or the encoder cannot be loaded.
     """
     texts = list(dict.fromkeys(query.text for query in queries))
+    groups = [tuple(texts[start : start + GROUP_QUERIES]) for start in range(0, len(texts), GROUP_QUERIES)]
+    dense_routes = tuple(route for route in settings.routes if not route.startswith("bm25"))
     stages: dict[str, FirstStage] = {}
     watch = watch or Stopwatch()
     with ExitStack() as stack:
@@ -79,25 +81,27 @@ def find_candidates(
         lexical: dict[Route, Callable[[str], Ranking]] = {}
         if any(route.startswith("bm25") for route in settings.routes) and not late:
             lexical = open_words(folder)
-        dense_routes = [route for route in settings.routes if not route.startswith("bm25")]
-        dense = DenseSearch(folder, settings.need_dense(), load_encoder()) if dense_routes and not late else None
+        dense: Iterator[Searched] = iter(())
+        if dense_routes and not late:
+            dense = search(SearchTask(folder, dense_routes, group) for group in groups)
         progress = stack.enter_context(Progress("first stage", len(texts)))
-        for start in range(0, len(texts), GROUP_QUERIES):
-            group = texts[start : start + GROUP_QUERIES]
-            late = late or (dense is not None and is_late())
+        for group in groups:
+            searched = next(dense, None)
+            late = late or (searched is None and bool(dense_routes))
             if late and not lexical:
                 lexical = open_words(folder if find_words is None else find_words())
             used = limit_to_words(settings) if late else settings
-            by_route: dict[Route, Sequence[Ranking]] = {}
-            if dense is not None and not late:
-                for route in dense_routes:
-                    with watch.measure(route):
-                        by_route[route] = dense.search(route, group)
+            by_route = {} if searched is None else searched.rankings
+            for route, seconds in ({} if searched is None else searched.seconds).items():
+                watch.add(route, seconds)
             for number, text in enumerate(group):
                 routes = {}
                 for route in used.routes:
+                    if route in by_route:
+                        routes[route] = by_route[route][number]
+                        continue
                     with watch.measure(route):
-                        routes[route] = lexical[route](text) if route in lexical else by_route[route][number]
+                        routes[route] = lexical[route](text)
                 stages[text] = FirstStage(routes, fuse(routes, used))
                 progress.update()
     return {query.query_id: stages[query.text] for query in queries}

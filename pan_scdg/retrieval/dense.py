@@ -59,6 +59,22 @@ class EncodeTask(NamedTuple):
     """Where a text is cut; None: the limit of the encoder."""
 
 
+class SearchTask(NamedTuple):
+    """Queries that are searched together."""
+
+    folder: Path
+    """The indexes."""
+    routes: tuple[Route, ...]
+    texts: tuple[str, ...]
+
+
+class Searched(NamedTuple):
+    """The rankings of the queries of a task by each route, and the seconds that each route took."""
+
+    rankings: dict[Route, list[Ranking]]
+    seconds: dict[str, float]
+
+
 _encoders: dict[tuple[Path, str, bool], Encoder] = {}
 _loading = Lock()
 

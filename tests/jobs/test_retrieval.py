@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from pan_scdg.jobs import retrieval
+from pan_scdg.jobs.rerank import SourceTask
 from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.results.folder import read_job
-from pan_scdg.retrieval.dense import EncodeTask
 from tests.jobs import conftest
 from tests.memory_errors import MEMORY_ERRORS, limit_memory
 
@@ -253,23 +253,31 @@ def test_a_run_that_was_stopped_continues_and_gives_the_same_bytes(
 def open_another_process(worker: Any, _: object) -> Iterator[Any]:
     """Compute tasks by a worker that is opened as in another process."""
     other = pickle.loads(pickle.dumps(worker))
-    yield SimpleNamespace(map=lambda tasks, _: map(other, tasks))
+    yield SimpleNamespace(map=lambda tasks, _: map(other, tasks), incidents=[])
 
 
-def test_the_encoder_is_freed_before_other_processes_score(
+def test_only_the_process_of_a_device_has_the_encoder_and_it_is_freed_before_the_first_score(
     retrieval_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compute, released = RetrievalWorker.__call__, list[RetrievalWorker]()
+    events = list[tuple[RetrievalWorker, str]]()
 
-    def score(worker: RetrievalWorker, task: Any) -> Any:
-        assert released or isinstance(task, EncodeTask)
-        assert worker not in released[:1], "the worker that searched is that of this process"
-        return compute(worker, task)
+    def record(name: str, step: str) -> None:
+        real = getattr(RetrievalWorker, name)
 
-    monkeypatch.setattr(RetrievalWorker, "__call__", score)
-    monkeypatch.setattr(RetrievalWorker, "release_encoder", lambda worker: released.append(worker))
+        def call(worker: RetrievalWorker, *rest: Any) -> Any:
+            if name != "compute" or (type(rest[0]) is tuple and isinstance(rest[0][0], SourceTask)):
+                events.append((worker, step))
+            return real(worker, *rest)
+
+        monkeypatch.setattr(RetrievalWorker, name, call)
+
+    for name, step in {"load_encoder": "load", "release_encoder": "free", "compute": "score"}.items():
+        record(name, step)
     monkeypatch.setattr(retrieval, "open_workers", open_another_process)
     assert run(retrieval_input, tmp_path / "out").code == 0
+    assert len({worker for worker, _ in events}) == 1, "the process of the command has no encoder"
+    steps = [step for step, _ in groupby(step for _, step in events)]
+    assert steps == ["load", "score", "free", "score"], "the model is loaded by the first score"
 
 
 @pytest.mark.parametrize("stopped", [False, True])

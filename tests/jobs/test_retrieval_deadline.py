@@ -1,16 +1,20 @@
-"""A retrieval that has to end in time: a fake clock advances with each source that is scored."""
+"""A run that has to end in time: a fake clock advances with each source or batch that is scored."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pan_scdg.jobs import rerank, retrieval
+from pan_scdg.jobs import clock, pipeline, rerank
+from pan_scdg.jobs.pipeline import LATE
 from pan_scdg.jobs.rerank import CandidateScorer, SourceTask
+from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.results.folder import read_job
 from pan_scdg.retrieval import candidates, dense
+from tests.jobs.conftest import PAIRS
 from tests.jobs.test_retrieval import DOCUMENTS, run_rows
 
 Run = Callable[..., Any]
@@ -27,9 +31,9 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return score(scorer, task, inputs)
 
     monkeypatch.setattr(CandidateScorer, "compute", score_in_a_second)
-    monkeypatch.setattr(retrieval.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(rerank, "BAND_RANKS", 2)
-    monkeypatch.setattr(retrieval, "WRITING_SHARE", 0)
+    monkeypatch.setattr(clock, "WRITING_SHARE", 0)
     return now
 
 
@@ -127,14 +131,14 @@ def test_a_killed_run_goes_on_with_a_deadline_and_ends_as_without(
 ) -> None:
     profile = profile_with(LEXICAL | {"retrieval.scored": DOCUMENTS})
     with monkeypatch.context() as patch:
-        clock = retrieval.time.monotonic
+        read_time = clock.time.monotonic
 
         def stop_at_eight() -> float:
-            if clock() >= 8:
+            if read_time() >= 8:
                 raise KeyboardInterrupt
-            return clock()
+            return read_time()
 
-        patch.setattr(retrieval.time, "monotonic", stop_at_eight)
+        patch.setattr(clock.time, "monotonic", stop_at_eight)
         assert run(retrieval_input, tmp_path / "killed", "--deadline", 1, profile=profile).code == 3
     seconds[0] = 0
     assert run(retrieval_input, tmp_path / "killed", "--deadline", 1, profile=profile).code == 0
@@ -144,10 +148,25 @@ def test_a_killed_run_goes_on_with_a_deadline_and_ends_as_without(
     assert "deadline" not in (read_job(tmp_path / "killed") or {})
 
 
-def test_pairs_have_no_deadline_except_by_the_variable_of_a_container(
-    pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("batches", [1, 4, 99])
+def test_pairs_that_are_not_scored_in_time_are_decided_negative(
+    batches: int, pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = run(pairs_input, tmp_path / "out", "--deadline", 24)
-    assert (refused.code, "--deadline needs an input for retrieval" in refused.err) == (2, True)
-    monkeypatch.setenv("PAN_SCDG_DEADLINE", "24")
-    assert run(pairs_input, tmp_path / "out").code == 0
+    now, score = [0.0], PairWorker.score
+
+    def score_in_a_second(worker: PairWorker, pairs: Any) -> Any:
+        now[0] += 1
+        return score(worker, pairs)
+
+    monkeypatch.setattr(PairWorker, "score", score_in_a_second)
+    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", 1)
+    assert run(pairs_input, tmp_path / "out", "--deadline", batches / 3600).code == 0
+    lines = (tmp_path / "out" / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
+    late = [line for line in map(json.loads, lines) if line["warnings"] == [f"not scored, decided negative: {LATE}"]]
+    assert len(list((tmp_path / "out").glob("*.xml"))) == len(lines) == len(PAIRS)
+    assert len(late) == len(PAIRS) - min(batches, len(PAIRS))
+    assert not any(line["decision"] for line in late)
+    job = read_job(tmp_path / "out")
+    assert job is not None
+    assert job.get("deadline", "").startswith(f"{len(late)} pairs not scored within" if late else "")
