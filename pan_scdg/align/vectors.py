@@ -1,8 +1,9 @@
 """Encode the sentences of texts, each text once as long as it is remembered."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pan_scdg.models.encoder import Encoder
 
 BATCH_SIZE = 32
-"""Sentences that are encoded together; the last digits of vectors depend on it."""
+"""Sentences that are encoded together where `models.bert` cannot; the last digits of vectors depend on it."""
 MAX_PREPARED_CHARACTERS = 4 << 20
 """Characters of the texts whose words are kept, which takes up to 50 bytes a character."""
 MAX_ENCODED_CHARACTERS = 32 << 20
@@ -45,24 +46,34 @@ class EncodedText(NamedTuple):
 
 
 class TextCache(Generic[Value]):
-    """Remembers what was computed of texts, the least recently used ones only up to a number of characters."""
+    """Remembers what was computed of texts, the least recently used ones only up to a number of characters.
 
-    def __init__(self, compute: Callable[[str], Value], max_characters: int) -> None:
+    Args:
+        compute: returns the values of texts.
+        max_characters: of the texts that are remembered.
+    """
+
+    def __init__(self, compute: Callable[[Sequence[str]], Iterable[Value]], max_characters: int) -> None:
         self._compute, self._max_characters = compute, max_characters
         self._values: OrderedDict[str, Value] = OrderedDict()
         self._characters = 0
 
+    def add(self, texts: Iterable[str]) -> None:
+        """Compute the values of texts that are not remembered, all together."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._values]
+        for text, value in zip(new, self._compute(new), strict=True):
+            self._values[text] = value
+            self._characters += len(text)
+            while self._characters > self._max_characters and len(self._values) > 1:
+                oldest, _ = self._values.popitem(last=False)
+                self._characters -= len(oldest)
+
     def get(self, text: str) -> Value:
         """Return the value of a text."""
-        if text in self._values:
-            self._values.move_to_end(text)
-            return self._values[text]
-        value = self._values[text] = self._compute(text)
-        self._characters += len(text)
-        while self._characters > self._max_characters and len(self._values) > 1:
-            oldest, _ = self._values.popitem(last=False)
-            self._characters -= len(oldest)
-        return value
+        if text not in self._values:
+            self.add([text])
+        self._values.move_to_end(text)
+        return self._values[text]
 
 
 class SentenceEncoder:
@@ -91,7 +102,8 @@ class SentenceEncoder:
         self.model = find_encoder(name)
         self.fingerprint = fingerprint_folder(self.model.folder)
         self._device, self._batch, self._opened = device, batch, opened
-        self._prepared = TextCache(partial(prepare_text, keep_headings=keep_headings), MAX_PREPARED_CHARACTERS)
+        prepare: Callable[[str], PreparedText] = partial(prepare_text, keep_headings=keep_headings)
+        self._prepared = TextCache[PreparedText](partial(map, prepare), MAX_PREPARED_CHARACTERS)
         self._vectors = TextCache(self._compute_vectors, MAX_ENCODED_CHARACTERS)
 
     def split(self, text: str) -> PreparedText:
@@ -102,16 +114,28 @@ class SentenceEncoder:
         """Return the sentences of a text and their vectors."""
         return EncodedText(self.split(text), self._vectors.get(text).astype(np.float32))
 
+    def encode_ahead(self, texts: Iterable[str]) -> None:
+        """Encode the sentences of texts together, which is faster than text by text, and remember their vectors."""
+        self._vectors.add(texts)
+
     def knows_script(self, text: str) -> bool:
         """Return False if the encoder does not know the script of a text."""
         return text.isascii() or self._encoder.knows_script(show_as_read(text))
 
-    def _compute_vectors(self, text: str) -> npt.NDArray[np.float16]:
+    def _compute_vectors(self, texts: Sequence[str]) -> list[npt.NDArray[np.float16]]:
+        sentences = [self._list_sentences(text) for text in texts]
+        vectors = self._encoder.encode(list(chain(*sentences))).astype(np.float16) if any(sentences) else None
+        ends = np.cumsum([len(own) for own in sentences]).tolist()
+        return [
+            np.zeros((0, 0), np.float16) if vectors is None or not own else vectors[end - len(own) : end].copy()
+            for own, end in zip(sentences, ends, strict=True)
+        ]
+
+    def _list_sentences(self, text: str) -> list[str]:
+        """Return the sentences of a text as the model reads them; none if it does not know the script."""
         prepared = self.split(text)
         sentences = [show_as_read(prepared.text[start:end]) for start, end in prepared.spans.tolist()]
-        if not sentences or not self._encoder.knows_script(" ".join(sentences)):
-            return np.zeros((0, 0), np.float16)
-        return self._encoder.encode(sentences).astype(np.float16)
+        return sentences if sentences and self._encoder.knows_script(" ".join(sentences)) else []
 
     @cached_property
     def _encoder(self) -> "Encoder":

@@ -148,6 +148,7 @@ class AlignmentMethod:
     def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return the numbers of each pair and the warnings about its texts."""
         scores = []
+        self.encoder.encode_ahead(text for pair in pairs for text in (pair.target, pair.source))
         for pair in pairs:
             values = self._measure(pair.target, pair.source)
             warnings = [UNREAD] if self._is_unread(pair.target, pair.source) else []

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import regex
 
 from pan_scdg.errors import UserError, get_first_line
+from pan_scdg.models.bert import PackedBert, pack_bert, plan_calls
 from pan_scdg.models.checkpoint import (
     check_entries,
     diagnose_tokenizer,
@@ -37,14 +38,12 @@ from pan_scdg.models.devices import (
 )
 from pan_scdg.models.find import CONFIG, MODULES, PACKAGED, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder, fingerprint_weights
+from pan_scdg.models.linear import MAX_CPU_TOKENS, use_onednn
 from pan_scdg.models.weights import check_weights
 from pan_scdg.settings import EncoderDtype
 
 MAX_PADDING = 1 / 6
 """Largest share of padding in a batch: less makes batches too small to be fast."""
-MAX_CPU_TOKENS = 2048
-"""Tokens of a batch on a CPU, padding included: what layers compute of more leaves the caches, and its memory is taken
-from the system and given back each time."""
 SETTINGS = "config_sentence_transformers.json"
 BASE = "base.json"
 """The file that names the installed model whose embeddings a model has: only its other weights were trained further."""
@@ -115,8 +114,17 @@ class TokenisedTexts(NamedTuple):
 class Encoder:
     """A loaded embedding model. Vectors depend only on the texts of one call, their order and ``batch``."""
 
-    def __init__(self, model: Any, folder: Path, batch: int, dtype: EncoderDtype) -> None:
+    def __init__(
+        self, model: Any, folder: Path, batch: int, dtype: EncoderDtype, packed: PackedBert | None = None
+    ) -> None:
         """Wrap a ``SentenceTransformer`` that encodes at most ``batch`` texts together; use ``load_encoder``.
+
+        Args:
+            model: with tokenizer and settings.
+            folder: of the model.
+            batch: not used by packed layers, which limit tokens.
+            dtype: of the weights.
+            packed: the layers, if ``model`` has none.
 
         Raises:
             UserError: the model's folder does not give the maximal length of a text or the size of a vector.
@@ -128,6 +136,7 @@ class Encoder:
         if length is None or width is None:
             raise UserError("no maximal length or vector size is given", "complete the model's configuration", folder)
         self._model, self.batch, self.folder, self.dtype = model, batch, folder, dtype
+        self._packed = packed
         self.device = str(model.device.type)
         self.max_tokens = int(length)
         """Longest input in tokens, special tokens included; longer texts are truncated."""
@@ -172,12 +181,14 @@ class Encoder:
         """Return the unit vectors of texts; see `encode`."""
         lengths = [len(one["input_ids"]) for one in tokenised.inputs]
         vectors = np.empty((len(lengths), self.dimension), np.float32)
-        batches = list(plan_batches(lengths, self.batch, MAX_CPU_TOKENS if self.device == "cpu" else None))
+        if self._packed is not None:
+            batches = list(plan_calls(lengths))[::-1]
+        else:
+            batches = list(plan_batches(lengths, self.batch, MAX_CPU_TOKENS if self.device == "cpu" else None))
         while batches:
             indices = batches.pop()  # the longest first: all later ones use its memory
-            # the longest text comes first in a batch, as in sentence-transformers
-            order = np.argsort([-tokenised.characters[index] for index in indices])
-            indices = [indices[place] for place in order]
+            if self._packed is None:  # the longest text comes first in a batch, as in sentence-transformers
+                indices.sort(key=lambda index: -tokenised.characters[index])
             encoded = self._encode_batch([tokenised.inputs[index] for index in indices], tokenised.prompt_length)
             if encoded is not None:
                 vectors[indices] = encoded
@@ -194,9 +205,7 @@ class Encoder:
 
         try:
             with torch.inference_mode(), permit_kernels(self.device):
-                features = dict(self.tokenizer.pad(inputs, return_tensors="pt").to(self._model.device))
-                more = {"modality": "text"} | ({} if prompt_length is None else {"prompt_length": prompt_length})
-                tensor = self._model(features | more)["sentence_embedding"]
+                tensor = self._compute_batch(inputs, prompt_length)
         except Exception as e:
             if not is_out_of_memory(e):
                 raise
@@ -212,6 +221,14 @@ class Encoder:
         unit: npt.NDArray[np.float32] = pooled / norms
         return unit
 
+    def _compute_batch(self, inputs: list[dict[str, Any]], prompt_length: int | None) -> Any:
+        """Return the tensor of pooled hidden states of texts."""
+        if self._packed is not None:
+            return self._packed([one["input_ids"] for one in inputs])
+        features = dict(self.tokenizer.pad(inputs, return_tensors="pt").to(self._model.device))
+        more = {"modality": "text"} | ({} if prompt_length is None else {"prompt_length": prompt_length})
+        return self._model(features | more)["sentence_embedding"]
+
     def knows_script(self, text: str) -> bool:
         """See the function `knows_script`."""
         return knows_script(self.tokenizer, text)
@@ -223,7 +240,7 @@ class Encoder:
 
     def release(self) -> None:
         """Free the model's memory; the encoder is unusable afterwards."""
-        self._model = None
+        self._model = self._packed = None
         gc.collect()  # the library's model refers to itself
         free_memory(self.device)
 
@@ -336,7 +353,6 @@ def load_encoder(
     import torch
     from sentence_transformers import SentenceTransformer
 
-    from pan_scdg.models.linear import use_onednn
     from pan_scdg.models.norms import use_fused_norms
 
     logging.getLogger("transformers").setLevel(logging.ERROR)  # what it warns of is checked below, in one line
@@ -364,11 +380,14 @@ def load_encoder(
     check_weights(model[0].auto_model.named_parameters(), transformer)
     if type(model[-1]).__name__ == "Normalize":
         del model[-1]  # it would round in bfloat16 what `Encoder` normalises in float32 (paper, BGE-M3)
+    model.eval()
+    packed = None
     if device == "cpu":
-        use_onednn(model)
+        if (packed := pack_bert(model)) is None:
+            use_onednn(model)
     else:
         use_fused_norms(model)
-    return Encoder(model.eval(), folder, limit_call(batch), dtype)
+    return Encoder(model, folder, limit_call(batch), dtype, packed)
 
 
 class Base(NamedTuple):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-BLOCK_ROWS = 512
-"""Rows that are multiplied at a time."""
+MAX_CPU_TOKENS = 2048
+"""Tokens, the rows of products, that are computed together on a CPU: what layers compute of more leaves the caches, and
+its memory is taken from the system and given back each time."""
 ROW_MULTIPLE = 64
-"""Fewer rows are filled up to a multiple of this: torch keeps 8 MB for every number of rows that it meets, and needs
-several times as long for the first such product."""
+"""Rows are filled up to a multiple of this: torch prepares a product for every number of rows that it meets."""
 
 
 def has_onednn() -> bool:
@@ -37,10 +37,18 @@ def use_onednn(model: "nn.Module") -> None:
         return
     for layer in model.modules():
         if type(layer) is torch.nn.Linear and layer.weight.dtype == torch.float32:
-            weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), BLOCK_ROWS)
+            weight = reorder(layer.weight.detach())
             forward = partial(multiply, weight, layer.bias, layer.out_features)
             vars(layer)["forward"] = forward  # it precedes the method of the class
             layer.register_parameter("weight", None)
+
+
+def reorder(weight: "Tensor") -> "Tensor":
+    """Return a weight ``[width, k]`` in oneDNN's layout."""
+    import torch
+
+    reordered: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, MAX_CPU_TOKENS)
+    return reordered
 
 
 def multiply(weight: "Tensor", bias: "Tensor | None", width: int, inputs: "Tensor") -> "Tensor":
@@ -51,12 +59,8 @@ def multiply(weight: "Tensor", bias: "Tensor | None", width: int, inputs: "Tenso
     import torch
 
     rows = inputs.reshape(-1, inputs.shape[-1])
-    products = rows.new_empty(len(rows), width)
-    for start in range(0, len(rows), BLOCK_ROWS):
-        block = rows[start : start + BLOCK_ROWS]
-        count = len(block)
-        if missing := -count % ROW_MULTIPLE:
-            block = torch.nn.functional.pad(block, (0, 0, 0, missing))
-        product = torch.ops.mkldnn._linear_pointwise(block, weight, bias, "none", [], "")
-        products[start : start + BLOCK_ROWS] = product[:count]
-    return products.view(*inputs.shape[:-1], width)
+    count = len(rows)
+    if missing := -count % ROW_MULTIPLE:
+        rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
+    products: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return products[:count].view(*inputs.shape[:-1], width)

@@ -212,6 +212,17 @@ def test_a_text_is_encoded_once(method: AlignmentMethod, monkeypatch: pytest.Mon
     assert [one.values for one in score(method, *texts)] == expected
 
 
+def test_the_texts_of_a_batch_are_encoded_in_one_call(method: AlignmentMethod, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"Passage {i} of the letter says little about the harbour. It has two sentences." for i in range(3)]
+    calls: list[int] = []
+    encode = Encoder.encode
+    monkeypatch.setattr(Encoder, "encode", lambda self, texts: calls.append(len(texts)) or encode(self, texts))
+    method.score(
+        [TextPair.compose("a", "b", text, "Another source is here. It has two short sentences.") for text in texts]
+    )
+    assert calls == [8]
+
+
 def test_vectors_are_in_the_order_of_the_sentences(method: AlignmentMethod) -> None:
     encoder = load_encoder(find_encoder(NAME).folder, "cpu")
     sentences = [SOURCE[start:end] for start, end in prepare_text(SOURCE).spans.tolist()]
@@ -222,7 +233,7 @@ def test_vectors_are_in_the_order_of_the_sentences(method: AlignmentMethod) -> N
 
 def test_a_cache_forgets_the_texts_that_were_used_longest_ago() -> None:
     computed: list[str] = []
-    cache = TextCache(lambda text: computed.append(text), max_characters=6)
+    cache = TextCache(lambda texts: [computed.append(text) for text in texts], max_characters=6)
     for text in ("aaa", "bbb", "aaa", "cc", "aaa", "bbb", "ddddddddd", "ddddddddd"):
         cache.get(text)
     assert computed == ["aaa", "bbb", "cc", "bbb", "ddddddddd"]
