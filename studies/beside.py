@@ -17,7 +17,7 @@ from studies.tables import Interval, Percent, Row, Table
 FIGURES = Path(__file__).with_name("paper.toml")
 REPRODUCED, DIFFERS = "reproduced", "differs"
 OTHER_COUNTS = "not comparable: other counts"
-NOT_IN_THE_PAPER = "not in the paper"
+NO_SUCH_ROW = "not comparable: no such row in the paper"
 BASELINES, OURS = "Baselines", "SCDG (Ours)"
 """Headings of groups of rows."""
 HYPERPARAMETERS = "tab:supp-hyperparameters"
@@ -38,6 +38,8 @@ class PaperTable(NamedTuple):
     """A table of the paper."""
 
     label: str
+    study: str | None
+    """The command that computes it; None: counts and settings."""
     columns: Sequence[str]
     rows: Mapping[str, Mapping[str, Figure]]
     """Figures by row and column; shares are from 0 to 1."""
@@ -58,7 +60,7 @@ def read_paper() -> Mapping[str, PaperTable]:
             }
             for row in table["rows"]
         }
-        tables[table["label"]] = PaperTable(table["label"], columns, rows, percent)
+        tables[table["label"]] = PaperTable(table["label"], table.get("study"), columns, rows, percent)
     return tables
 
 
@@ -88,9 +90,10 @@ def list_hyperparameters(chosen: Mapping[str, str]) -> list[Row]:
     ]
 
 
-def list_rows(labels: Iterable[str]) -> list[str]:
-    """Return the names of the rows of tables, each once, in their order."""
-    return list(dict.fromkeys(row for label in labels for row in read_paper()[label].rows))
+def list_paper_rows(study: str) -> list[tuple[str, str]]:
+    """Return the label and the name of each row of the paper's tables that a study computes."""
+    own = [table for table in read_paper().values() if table.study == study]
+    return [(table.label, row) for table in own for row in table.rows]
 
 
 class Counts(NamedTuple):
@@ -185,7 +188,7 @@ def compare(label: str, rows: Sequence[OwnRow], counts: Sequence[Counts]) -> lis
 def _judge(theirs: Figure | None, here: Estimate, half: float, other_counts: bool) -> str | None:
     """Return the verdict on a figure; None without an interval, or of a p-value that is below a bound."""
     if theirs is None:
-        return NOT_IN_THE_PAPER
+        return NO_SUCH_ROW
     if other_counts:
         return OTHER_COUNTS
     if not isinstance(theirs, int | float) or math.isnan(here.low):

@@ -5,6 +5,7 @@ command is a process of its own, so that the memory of a GPU is free for the nex
 here, for lack of a model, a GPU or an endpoint, is named in its table.
 """
 
+import json
 import os
 import re
 import shlex
@@ -17,11 +18,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
+from pan_scdg.evaluation.report import format_table
 from pan_scdg.methods.chat import URL
 from pan_scdg.models.devices import look_for_gpus
 from pan_scdg.models.find import CATALOGUE, SHORT, describe_size, find_encoder, find_model
 from pan_scdg.profile import load_profile
+from studies.beside import PRINTED, VERDICTS, list_paper_rows
 from studies.pairs import name_method
+from studies.retrieval import RERANKED
+from studies.tables import TABLES as REPORT
 
 TABLES = ("pairs", "same-topic", "retrieval", "retention")
 TRANSFORMERS5 = "Ministral-3-8B-Base-2512"
@@ -31,6 +36,8 @@ LITERAL = ("--engine", "reference")
 LOG = "preflight.txt"
 PLAN = ("output", "needs", "hours", "missing here")
 """Columns of the plan."""
+STATE = ("table", "row", "reproduced, or what it needs")
+"""Columns of the last table."""
 HOURS = re.compile(r"(score|encode) about [\d,]+ tokens: ([\d.e+-]+) h")
 
 
@@ -46,8 +53,8 @@ class Rows(NamedTuple):
     """On the news, and on PAN25 unless they are among the pairs."""
     first_stages: Mapping[str, str]
     """By the name of the row; the last one is reranked by its own gains."""
-    indexed: tuple[str, ...]
-    """First stages that search the index of the last one."""
+    indexes: Mapping[str, tuple[str, tuple[str, ...]]]
+    """The profile of each index by the name of its folder, and the first stages that search it."""
     second: str
     """The other first stage that is reranked."""
     retention: Mapping[str, str]
@@ -55,6 +62,8 @@ class Rows(NamedTuple):
     """Options of language models."""
     preflights: tuple[str, ...]
     """Profiles whose speed is measured."""
+    are_the_paper_s: bool
+    """Every row of the paper is one of these."""
 
 
 _LANGUAGE_MODELS = {
@@ -84,11 +93,15 @@ PAPER = Rows(
         "RRF": "pan26-rrf",
         "DAAC": "pan26-qwen3-8b",
     },
-    indexed=("Linq", "RRF", "DAAC"),
+    indexes={
+        "index-bge-m3": ("pan26-combsum", ("Dense-full", "Dense-sentence", "CombSUM")),
+        "index": ("pan26-qwen3-8b", ("Linq", "RRF", "DAAC")),
+    },
     second="RRF",
-    retention=_LANGUAGE_MODELS,
+    retention={name: _LANGUAGE_MODELS[name] for name in ("qwen", "llama", "ministral")},
     literal=LITERAL,
     preflights=("pan25-linq", *_LANGUAGE_MODELS.values(), "pan26-bge-m3-sentence", "pan26-qwen3-8b"),
+    are_the_paper_s=True,
 )
 EXAMPLES = Rows(
     prepare=("--examples", "--instances", "2", "--seeds", "1"),
@@ -96,11 +109,12 @@ EXAMPLES = Rows(
     pairs={"char-ngrams": "pan25-char-ngrams", "bm25": "pan25-bm25", "minilm": "pan25-minilm", "scdg": "scdg-mini"},
     topic={**_LEXICAL, "scdg": "scdg-mini"},
     first_stages={"BM25-full": "pan26-bm25-full", "BM25-sentence": "pan26-bm25-sentence", "DAAC": "offline"},
-    indexed=(),
+    indexes={},
     second="BM25-sentence",
     retention={"scdg": "scdg-mini"},
     literal=(),
     preflights=(),
+    are_the_paper_s=False,
 )
 """Small data, and small models in the place of the paper's."""
 
@@ -175,15 +189,17 @@ def list_steps(rows: Rows, data: str, output: str) -> list[Step]:
     steps += [*more, *news, tabulate_pairs("same-topic", both)]
 
     *_, (last, reranked) = rows.first_stages.items()
-    index = ("--index", f"{output}/index") if rows.indexed else ()
-    if index:
-        steps.append(make(("retrieval",), "pan-scdg index", "--input", source, "--profile", reranked, *index))
+    index_of: dict[str, tuple[str, str]] = {}
+    for folder, (profile, searching) in rows.indexes.items():
+        index = ("--index", f"{output}/{folder}")
+        steps.append(make(("retrieval",), "pan-scdg index", "--input", source, "--profile", profile, *index))
+        index_of |= dict.fromkeys(searching, index)
     stages = [
         run(
             "retrieval",
             f"retrieval/{name.lower()}",
             profile,
-            *(index if name in rows.indexed else ()),
+            *index_of.get(name, ()),
             *(rows.literal if name == last else ()),
             row=name,
         )
@@ -354,6 +370,39 @@ def make_plan(steps: Sequence[Step], output: Path) -> Iterator[str]:
     yield f"left here: {len(left)} of {len(rows) - 1} commands{spent}"
 
 
+def list_verdicts(steps: Sequence[Step], all_rows: bool) -> list[dict[str, str]]:
+    """Return each row of the paper's tables: reproduced or not, or what it still needs.
+
+    Rows of tables that exist are in their reports. ``all_rows``: name those of the paper that are in none, too;
+    otherwise the commands without a result.
+    """
+    lines: list[dict[str, str]] = []
+    for table in (step for step in steps if step.makes_table):
+        study = table.words[3]
+        own = [step for step in steps if study in step.tables and step.row and not step.output.exists()]
+        report = table.output / REPORT
+        given = json.loads(report.read_text(encoding="utf-8"))["tables"] if report.exists() else {}
+        verdicts = {(row[PRINTED], row["Row"]): row["Verdict"] for row in given.get(VERDICTS, {"rows": ()})["rows"]}
+        if all_rows:
+            expected = {key: verdicts.get(key) or _list_lacks(key[1], own, steps) for key in list_paper_rows(study)}
+            verdicts = {**expected, **verdicts}
+        else:
+            verdicts |= {("", step.row): _list_lacks(step.row, own, steps) for step in own}
+        lines += [dict(zip(STATE, (label or study, row, verdict))) for (label, row), verdict in verdicts.items()]
+    return lines
+
+
+def _list_lacks(row: str, own: Sequence[Step], steps: Sequence[Step]) -> str:
+    """Return what a row still needs: what the commands of its results lack, or that they are not complete."""
+    lacking = [step for step in own if row.startswith(step.row)]
+    if RERANKED in row:
+        lacking += [step for step in steps if "--candidates" in step.words and not step.output.exists()]
+    lacking = lacking or [step for step in own if load_profile(step.profile or "").gains is not None]
+    computed = [step.output for step in steps if step.profile is not None or "rest" in step.words]
+    missing = dict.fromkeys(text for step in lacking for text in explain_missing(step, computed))
+    return f"needs {', '.join(missing)}" if missing else "needs its commands: repeat this one"
+
+
 def study_paper(
     rows: Rows,
     data: str,
@@ -402,6 +451,7 @@ def study_paper(
             failed.append(str(step.output))
     *_, left = make_plan(steps, output)
     show(left)
+    show(format_table(list_verdicts(steps, rows.are_the_paper_s), STATE).rstrip())
     if failed:
         what = f"{len(failed)} commands failed: {', '.join(failed)}"
         raise UserError(what, "correct what they reported, and repeat this command")

@@ -13,6 +13,7 @@ from pan_scdg import bundled
 from pan_scdg.cli import run_command
 from studies import corpora, paper
 from studies.__main__ import main
+from studies.beside import list_paper_rows
 from studies.paper import EXAMPLES, PAPER, adapt_table, list_steps, read_hours
 from tests.docs.trimmed import write_trimmed_examples
 from tests.studies.made_results import read_tables, write_corpus
@@ -75,6 +76,13 @@ def read_reports(folder: Path) -> dict[str, object]:
     return {path.parent.name: json.loads(path.read_text())["tables"] for path in folder.glob("tables/*/tables.json")}
 
 
+def read_verdicts(out: str) -> dict[tuple[str, str], str]:
+    """The last table of the output, by table and row."""
+    lines = out.partition("reproduced, or what it needs")[2].splitlines()[2:]
+    rows = [re.split(" {2,}", line) for line in lines]
+    return {(table, row): verdict for table, row, verdict in rows}
+
+
 def test_a_stopped_sequence_goes_on_and_has_the_tables_of_single_commands(
     clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,7 +103,13 @@ def test_a_stopped_sequence_goes_on_and_has_the_tables_of_single_commands(
     assert capsys.readouterr().err.endswith("error: stopped. Run the same command again to continue.\n")
     assert main(arguments) == 0
     assert len(ran) == len(steps) + 1, "nothing is computed twice but the command that was stopped"
-    assert "left here: 0 of" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "left here: 0 of" in out
+    verdicts = read_verdicts(out)
+    assert verdicts["tab:pan25_multinews", "Average SCDG"] == "not comparable: other counts"
+    assert verdicts["tab:pan26_retrieval_all", "DAAC + SCDG"] == "not comparable: other counts"
+    assert verdicts["tab:supp-retention-bootstrap-results", "tiny"] == "not comparable: no such row in the paper"
+    assert all(verdict.startswith("not comparable") for verdict in verdicts.values())
     reports = read_reports(clone / "out" / "all")
     assert sorted(reports) == sorted(paper.TABLES)
     assert reports == read_reports(clone / "out" / "single")
@@ -131,7 +145,14 @@ def test_what_a_row_lacks_is_named_before_and_in_the_table(
             "4-token-gram logistic",
         ]
         assert tables[name][3:] == [{"group": "Not computed", "Method": "SCDG & Qwen3-8B-Base"}]
-    assert "not run: pan-scdg run --input out/data/multinews --profile pan25-qwen3-8b" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "not run: pan-scdg run --input out/data/multinews --profile pan25-qwen3-8b" in out
+    verdicts = read_verdicts(out)
+    assert [row for _, row in verdicts] == [row for _, row in list_paper_rows("same-topic")]
+    assert verdicts["tab:pan25_multinews", "BM25 pair score"] == "not comparable: other counts"
+    assert verdicts["tab:pan25_multinews", "Average SCDG"].startswith(
+        "needs pan-scdg models fetch Qwen3-8B-Base, a GPU"
+    )
 
 
 def test_a_table_is_made_from_the_results_that_exist(tmp_path: Path) -> None:
