@@ -125,7 +125,7 @@ def _describe_model(name: str, job: Mapping[str, Any]) -> Iterator[str]:
         "engine": job["engine"],
         "attention": "sdpa" if is_replaced else model["attention"],
         "positions": f"{model['positions']} {factor:g} times" if factor else model["positions"],
-        "norm": "that of transformers" if job["device"] == "cpu" else "one kernel of torch",
+        "norm": "of transformers" if job["device"] == "cpu" or job["engine"] == "reference" else "one kernel of torch",
         "type": used["dtype"],
         **{package: job["packages"][package] for package in ("torch", "transformers")},
         "device": ", ".join(dict.fromkeys(machine["gpus"])) or machine["processor"],

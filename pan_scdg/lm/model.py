@@ -91,7 +91,12 @@ class ScoringModel:
             return []
         if self._engine is None:
             lm = load_model(
-                self.folder, self.settings, self.device, fingerprint=self.fingerprint, tokenizer=self.tokenizer
+                self.folder,
+                self.settings,
+                self.device,
+                fingerprint=self.fingerprint,
+                tokenizer=self.tokenizer,
+                fused_norms=self._engine_name != "reference",
             )
             limited = self.settings.model_copy(update={"pack_tokens": limit_call(self.settings.pack_tokens)})
             self._engine = make_engine(self._engine_name, lm, limited)

@@ -112,6 +112,7 @@ def load_model(
     *,
     fingerprint: str | None = None,
     tokenizer: Tokenizer | None = None,
+    fused_norms: bool = True,
 ) -> LanguageModel:
     """Return the model of a checkpoint on a device, frozen, with its tokenizer.
 
@@ -121,6 +122,7 @@ def load_model(
         device: "cpu", "cuda" or "cuda:N".
         fingerprint: the result of `fingerprint_weights` for this folder, if known; None: computed here.
         tokenizer: the result of `load_tokenizer` for this folder, if known; None: loaded here.
+        fused_norms: on a GPU, compute norms by one kernel, whose rounding is not that of the paper's transformers.
 
     Raises:
         UserError: folder, device and settings do not fit together, or the model is not causal.
@@ -132,7 +134,7 @@ def load_model(
     with _explain_failure(folder, "model", device):
         model = _load_weights(folder, config, settings).to(device).eval().requires_grad_(False)
         check_weights(model.named_parameters(), folder)
-        if device != "cpu":
+        if fused_norms and device != "cpu":
             use_fused_norms(model)
         _check_vocabulary(model, tokenizer, folder)
         has_plain_logits = _check_logits(model, folder)

@@ -33,8 +33,9 @@ def test_the_weights_load_at_the_first_call(
 ) -> None:
     loads: list[str] = []
 
-    def load(*arguments: Any, fingerprint: str, **more: Any) -> LanguageModel:
+    def load(*arguments: Any, fingerprint: str, fused_norms: bool, **more: Any) -> LanguageModel:
         loads.append(fingerprint)
+        assert fused_norms == (engine == "packed"), "the paper's norms are those of transformers"
         return load_model(*arguments, fingerprint=fingerprint, **more)
 
     monkeypatch.setattr(module, "load_model", load)
