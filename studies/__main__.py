@@ -78,15 +78,21 @@ def prepare(data: Path | None, examples: bool, parts: tuple[str, ...], output: P
 
 
 @cli.command()
-@add_options(prepared_option, missing_option, results_argument)
+@add_options(
+    prepared_option,
+    missing_option,
+    click.argument("results", nargs=-1, required=True, metavar="[NAME=]PATH..."),
+)
 def pairs(**options: Any) -> None:
     """Evaluate every method on every split of the PAN25 pairs: thresholds from training, eight measures on test.
 
-    Each FOLDER is a result of `run --scores-only` on the folder pan25, one for each method.
+    Each PATH is a result of `run --scores-only` on the folder pan25, one for each method, or a file of scores by
+    another program: pair_id,score and, of gains, top_1,top_2 and so on, as CSV with a header or JSON Lines.
     """
+    from studies.archived import read_archive
     from studies.pairs import study_pairs
 
-    _write_study(study_pairs, **options)
+    _write_study(study_pairs, read_archive, **options)
 
 
 @cli.command("same-topic")
@@ -119,10 +125,23 @@ def retention(**options: Any) -> None:
     _write_study(study_retention, **options)
 
 
-def _write_study(study: Callable[..., None], results: tuple[str, ...], output: Path, **options: Any) -> None:
-    from studies.results import open_result
+def _write_study(
+    study: Callable[..., None],
+    read_file: Callable[[str], Any] | None = None,
+    *,
+    results: tuple[str, ...],
+    output: Path,
+    **options: Any,
+) -> None:
+    """Write a study on results, and on files if ``read_file`` reads them."""
+    from studies.results import open_result, split_name
 
-    study(results=[open_result(argument, "pairs") for argument in results], output=output, **options)
+    def open_path(argument: str) -> Any:
+        return (
+            read_file(argument) if read_file and split_name(argument)[1].is_file() else open_result(argument, "pairs")
+        )
+
+    study(results=[open_path(argument) for argument in results], output=output, **options)
     click.echo(f"wrote {output / 'index.md'}")
 
 

@@ -23,6 +23,7 @@ from pan_scdg.methods.gains import GainSettings
 from pan_scdg.methods.vectors import VectorSettings
 from pan_scdg.profile import Profile
 from pan_scdg.scdg.decision import Choice, choose_threshold
+from studies.archived import Archive
 from studies.beside import (
     BASELINES,
     OURS,
@@ -134,11 +135,18 @@ def vary_gains(settings: GainSettings, aggregation: str, **fields: Any) -> GainS
     return settings.model_copy(update=own)
 
 
-def list_methods(results: Sequence[Result], scores: PairScores) -> list[Method]:
+def list_methods(results: Sequence[Result | Archive], scores: PairScores) -> list[Method]:
     """Return the rows in the order of the results, those of SCDG last."""
-    baselines, ours = [], []
-    for name, result in zip(name_results(results), results, strict=True):
-        values, profile = scores.values[result.folder], result.profile
+    baselines, ours = list[Method](), list[Method]()
+    own = _keep_results(results)
+    names = {result.folder: name for result, name in zip(own, name_results(own), strict=True)}
+    for result in results:
+        values = scores.values[result.folder]
+        if isinstance(result, Archive):
+            rows = _list_archived(result, values)
+            (ours if result.percentages else baselines).extend(rows)
+            continue
+        name, profile = names[result.folder], result.profile
         settings = profile.method_settings
         if not isinstance(settings, GainSettings):
             baselines.append(Method(name, BASELINES, values, settings.vary(), profile.need_decide().threshold))
@@ -149,6 +157,21 @@ def list_methods(results: Sequence[Result], scores: PairScores) -> list[Method]:
         if settings.aggregation != "top":
             ours.append(Method(f"{name}, {settings.aggregation}", OURS, values, settings.vary()))
     return [*baselines, *ours]
+
+
+def _keep_results(results: Sequence[Result | Archive]) -> list[Result]:
+    return [result for result in results if isinstance(result, Result)]
+
+
+def _list_archived(archive: Archive, values: Sequence[Values]) -> list[Method]:
+    """Return the rows of an archive: Average and Top-q with the columns of gains, else one."""
+    average = {NO_PARAMETER: archive.average}
+    if not archive.percentages:
+        return [Method(archive.name, BASELINES, values, average)]
+    return [
+        Method(f"{archive.name}, Average", OURS, values, average),
+        Method(f"{archive.name}, Top-q", OURS, values, archive.top),
+    ]
 
 
 class Outcome(NamedTuple):
@@ -196,9 +219,9 @@ def measure(labels: Flags, scores: Floats, threshold: float) -> dict[str, float]
 
 
 def study_pairs(
-    prepared: Path, results: Sequence[Result], missing: Sequence[str], output: Path, overwrite: bool
+    prepared: Path, results: Sequence[Result | Archive], missing: Sequence[str], output: Path, overwrite: bool
 ) -> None:
-    """Write the report of the study on results of ``run`` on the folder ``pan25`` of ``prepared``, one a method.
+    """Write the report of the study on results of ``run`` on the folder ``pan25`` of ``prepared``, or scores of others.
 
     ``missing`` are names of rows without a result.
     """
@@ -207,6 +230,7 @@ def study_pairs(
     manifest = read_manifest(folder / MANIFEST)
     divisions = read_splits(folder / "splits", manifest)
     scores = read_scores(results, manifest)
+    own, archives = _keep_results(results), [result for result in results if isinstance(result, Archive)]
     methods = list_methods(results, scores)
     rows = [(method, evaluate(method, divisions, scores)) for method in methods]
     classes = Table("pairs", "Pairs that were scored", [count_classes(scores.pairs)])
@@ -215,14 +239,15 @@ def study_pairs(
     counts += [count_parts(scores, split) for split in divisions]
     beside = make_tables(compare(LABEL, [estimate_row(*row) for row in rows], counts))
     chosen = Table("hyperparameters", "Hyperparameters, with the paper's choice", list_chosen(rows))
-    more = [make_choice_table(rows), chosen, *_list_longest(results, scores), make_split_table(rows)]
+    more = [make_choice_table(rows), chosen, *_list_longest(own, scores), make_split_table(rows)]
     sections = [
         Section("Results", warn_about_counts(counts), [classes, medians, *beside, *more]),
         Section(
             "Deviations from the paper",
             [
                 *scores.describe_missing("PAN25"),
-                *describe_models(zip(name_results(results), [result.job for result in results], strict=True)),
+                *describe_models((name, result.job) for name, result in zip(name_results(own), own, strict=True)),
+                *(f"{archive.name}: scores of {archive.folder.name}." for archive in archives),
                 *_list_choices(methods),
                 *_list_equal_scores(rows),
             ],

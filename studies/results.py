@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +106,10 @@ class Result:
         """Return the fields of the job that identify it."""
         return {name: value for name, value in self.job.items() if name != "files"}
 
+    def read_values(self, manifest: Sequence[ManifestPair]) -> dict[Names, Values]:
+        """Return the numbers of its scored pairs, whatever the manifest has."""
+        return read_values(self.folder)
+
 
 def describe_models(results: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Return a sentence on each language model: how it computed, where that can differ from the paper.
@@ -174,9 +178,22 @@ class PairScores(NamedTuple):
         return [f"{count} of the {total} pairs of {data} have no score in a result and are in no row: {names}."]
 
 
-def read_scores(results: Sequence[Result], manifest: Sequence[ManifestPair]) -> PairScores:
+class Scored(Protocol):
+    """What has numbers of the pairs of a manifest: a result, or an archive of scores."""
+
+    @property
+    def folder(self) -> Path:
+        """Return what identifies it."""
+        ...
+
+    def read_values(self, manifest: Sequence[ManifestPair]) -> dict[Names, Values]:
+        """Return the numbers of each scored pair."""
+        ...
+
+
+def read_scores(results: Sequence[Scored], manifest: Sequence[ManifestPair]) -> PairScores:
     """Return the scores of the pairs that all results have scored, in the order of the manifest."""
-    by_folder = {result.folder: read_values(result.folder) for result in results}
+    by_folder = {result.folder: result.read_values(manifest) for result in results}
     scored = set.intersection(*(set(values) for values in by_folder.values()))
     kept = [pair for pair in manifest if pair.names in scored]
     if not kept:

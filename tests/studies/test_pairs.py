@@ -1,6 +1,7 @@
 """``pairs``: every row of the tables, computed again by the paper's rule written out and scikit-learn."""
 
 import csv
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -198,7 +199,7 @@ def test_pairs_without_a_score_are_in_no_row(prepared: Path, tmp_path: Path) -> 
     ("damage", "what"),
     [
         (lambda result, out: (result / "job.json").unlink(), "contains no result"),
-        (lambda result, out: (result / "scores.jsonl").write_text("{\n"), "is not a line of a result"),
+        (lambda result, out: (result / "scores.jsonl").write_text("{\n"), "scores.jsonl:1: not JSON"),
         (lambda result, out: (result / "scores.jsonl").write_text(""), "no pair of the manifest has a score"),
         (lambda result, out: (out.mkdir(), (out / "mine.txt").touch()), "exists and is not the output of a study"),
         (lambda result, out: (out.mkdir(), (out / TABLES).touch()), "contains the output of a study"),
@@ -240,3 +241,55 @@ def test_names_of_results(tmp_path: Path) -> None:
     (tmp_path / "a=b").mkdir()
     assert split_name(f"{tmp_path}/a=b") == (None, tmp_path / "a=b")
     assert ManifestPair("p", "x/s1.txt", "r1", 1).names == ("s1", "r1")
+
+
+def write_archive(path: Path, form: str, columns: tuple[str, ...]) -> str:
+    """The scores of the result of gains as a file; the name is that of the paper."""
+    own = RESULTS["pan25-qwen3-8b"]
+    rows = [("-".join(pair), *(of[c] for c in columns)) for pair, of in own.items()]
+    names = ("pair_id", "score", *columns[1:])
+    if form == "csv":
+        lines = [",".join(names), *(",".join(map(str, row)) for row in rows)]
+    else:
+        lines = [json.dumps(dict(zip(names, row))) for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+    return f"{QWEN}={path}"
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_archived_scores_give_the_rows_of_the_result(prepared: Path, report: Path, tmp_path: Path, form: str) -> None:
+    gains = write_archive(tmp_path / f"gains.{form}", form, ("mean", *TOP.values()))
+    plain = write_archive(tmp_path / f"plain.{form}", form, ("mean",)).replace(QWEN, "Plain")
+    assert main(list(map(str, ["pairs", "--prepared", prepared, "--output", tmp_path / "out", gains, plain]))) == 0
+    expected = {row["Method"]: row for row in read_tables(report)["medians"]}
+    rows = {row["Method"]: row for row in read_tables(tmp_path / "out")["medians"]}
+    assert list(rows) == ["Plain", f"{QWEN}, Average", f"{QWEN}, Top-q"]
+    for name in (f"{QWEN}, Average", f"{QWEN}, Top-q"):
+        assert rows[name] == pytest.approx(expected[name])
+    for heading in HEADINGS:
+        assert rows["Plain"][heading] == pytest.approx(expected[f"{QWEN}, Average"][heading])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("pair_id,score\ns1-r1,x\n", 2, "score: 'x' is not a finite number"),
+        ("pair_id,score\ns1-r1,1\ns1-r1,2\n", 3, "the pair 's1-r1' occurs twice"),
+        ("pair_id,score\ns1-r1\n", 2, "differ in their number of columns"),
+        ("pair_id,score,label\ns1-r1,1,0\n", 2, "has the columns pair_id, score, label. Give pair_id, score and"),
+        ('{"pair_id": "s1-r1", "score": 1, "top_2": 1}\n{"pair_id": "s2-r2", "score": 1}\n', 2, "has other columns"),
+        ("pair_id,score\nelsewhere,1\n", None, "has other pairs than the manifest, for example 'elsewhere'"),
+        ("pair_id,score\n", None, "contains no score"),
+    ],
+)
+def test_a_file_that_is_no_archive_is_one_line(
+    prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, line: int | None, what: str
+) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text(text)
+    assert main(list(map(str, ["pairs", "--prepared", prepared, "--output", tmp_path / "out", path]))) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {path}{'' if line is None else f':{line}'}: ")
+    assert what in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
