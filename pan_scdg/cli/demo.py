@@ -6,7 +6,7 @@ from pathlib import Path
 from pan_scdg.bundled import find_bundled
 from pan_scdg.cli.score import score_files
 from pan_scdg.evaluation.report import format_table
-from pan_scdg.jobs.evaluate import evaluate_pairs, evaluate_retrieval
+from pan_scdg.jobs.evaluate import evaluate
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.pairs import detect_pairs
 from pan_scdg.jobs.retrieval import retrieve_sources
@@ -40,8 +40,8 @@ def run_demo(output: Path, device: str) -> Iterator[str]:
         profile.model_copy(update={"retrieval": retrieval}),
         RunOptions(RETRIEVAL, output / "retrieval", device, limit=QUERY_LIMIT),
     )
-    pairs = evaluate_pairs(PAIRS, output / "pairs", None).figures
-    ranking = evaluate_retrieval(RETRIEVAL, output / "retrieval", None).figures
+    pairs = evaluate(PAIRS, output / "pairs", None).figures
+    ranking = evaluate(RETRIEVAL, output / "retrieval", None).figures
     rows = [
         {"task": f"pairs (test half), pairs scored: {PAIR_LIMIT}", "measure": name, "value": pairs[name]}
         for name in ("precision", "recall", "f1", "auroc")

@@ -71,14 +71,14 @@ def calibrate(
 
 
 @click.command(short_help="Evaluate results against the truth.")
+@click.argument("named", metavar="[NAME=PATH]...", nargs=-1)
 @click.option("--input", "directory", type=FOLDER, help="Input folder of `run`; not needed for the result of `check`.")
 @click.option(
     "--output",
     "outputs",
     type=click.Path(path_type=Path),
-    required=True,
     multiple=True,
-    help="Output folder of `run` or `check`. Repeat the option to compare several results of one input.",
+    help="Result that has its path as a name. Repeatable.",
 )
 @truth_option
 @click.option(
@@ -86,23 +86,55 @@ def calibrate(
     type=FOLDER,
     help="Folder for plots of pair detection (PNG): ROC, precision and recall, scores (extra `studies`).",
 )
+@click.option(
+    "--csv", "tables", type=FOLDER, help="Folder for CSV files: table, differences, values of pairs or queries."
+)
 @json_option
+@click.pass_context
 def evaluate(
-    directory: Path | None, outputs: tuple[Path, ...], truth: Path | None, plots: Path | None, as_json: bool
+    context: click.Context,
+    named: tuple[str, ...],
+    directory: Path | None,
+    outputs: tuple[Path, ...],
+    truth: Path | None,
+    plots: Path | None,
+    tables: Path | None,
+    as_json: bool,
 ) -> None:
     """Evaluate results against the truth, with bootstrap intervals.
 
-    Several results are compared with the first one, with paired intervals of the differences.
+    PATH is a result of `run` or `check`, a folder of detection XML of any system, or a TREC run. Several results are
+    sorted and compared with each other by paired randomisation tests. A result that cannot be evaluated is a row with
+    the reason, and the exit code is 2.
 
     \b
     Example:
       pan-scdg evaluate --input examples/pan25-pairs/test --output out
+      pan-scdg evaluate --input examples/pan25-pairs/test ours=out theirs=out/theirs
     """
-    from pan_scdg.jobs.evaluate import evaluate_side_by_side, plot_pairs
+    from pan_scdg.jobs.compare import evaluate_all
+    from pan_scdg.jobs.evaluate import plot_pairs
 
     if plots is not None:
         need_packages("studies", "matplotlib")
-    results = evaluate_side_by_side(directory, outputs, truth)
-    written = [] if plots is None else plot_pairs(plots, results.results)
-    click.echo(json.dumps(results.to_json()) if as_json else results.report(), nl=as_json)
-    say(f"wrote {path}" for path in written)
+    comparison = evaluate_all(directory, name_outputs(named, outputs), truth)
+    written = [] if plots is None else plot_pairs(plots, comparison.results)
+    written += [] if tables is None else comparison.write_csv(tables)
+    click.echo(json.dumps(comparison.to_json()) if as_json else comparison.report(), nl=as_json)
+    say([*(f"wrote {path}" for path in written), *(f"error: {r}" for r in comparison.failures.values())])
+    if comparison.failures:
+        context.exit(2)
+
+
+def name_outputs(named: tuple[str, ...], outputs: tuple[Path, ...]) -> dict[str, Path]:
+    """Return the results by their names: those of ``NAME=PATH``, then the others by their paths."""
+    results: dict[str, Path] = {}
+    for name, path in [*(text.partition("=")[::2] for text in named), *((str(path), str(path)) for path in outputs)]:
+        if not name or not path:
+            raise click.UsageError(f"{name or path!r}: write NAME=PATH")
+        if name in results:
+            raise click.UsageError(f"two results are named {name!r}")
+        results[name] = Path(path)
+    if not results:
+        raise click.UsageError("give a result: NAME=PATH, or --output PATH")
+    return results

@@ -54,11 +54,14 @@ def bootstrap_pairs(
     resamples: int = RESAMPLES,
     groups: Sequence[object] | None = None,
 ) -> Intervals:
-    """Return percentile 95 % intervals over resampled pairs, or over resampled whole groups of pairs.
+    """Return percentile 95 % intervals over resampled pairs, or over resampled whole groups; none of one pair or group.
 
     Arguments are those of `compute_pair_metrics`; its measures may be undefined in some resamples.
     """
-    draws = draw_resamples(len(np.asarray(labels)), resamples, seed, groups)
+    count = len(np.asarray(labels))
+    if len({*groups} if groups is not None else range(count)) < 2:
+        return {}
+    draws = draw_resamples(count, resamples, seed, groups)
     return _collect([compute_weighted_metrics(labels, scores, decisions, counts) for counts in draws])
 
 
@@ -72,7 +75,9 @@ def bootstrap_pair_differences(first: LabelledPairs, other: LabelledPairs) -> In
     """
     if first.keys != other.keys or first.labels != other.labels:
         raise ValueError("the results are not of the same pairs")
-    blocks = []
+    blocks: list[Mapping[str, Floats]] = []
+    if len({*first.groups}) < 2:
+        return {}
     for counts in draw_resamples(len(first.labels), RESAMPLES, SEED, first.groups):
         base, changed = (compute_weighted_metrics(p.labels, p.scores, p.decisions, counts) for p in (first, other))
         blocks.append({name: values - base[name] for name, values in changed.items()})
@@ -101,8 +106,32 @@ def compute_weighted_metrics(
 
 
 def _measure_decisions(labels: Flags, decisions: Flags, counts: Floats) -> dict[str, Floats]:
-    tp, fp = counts @ (labels & decisions), counts @ (~labels & decisions)
-    fn, tn = counts @ (labels & ~decisions), counts @ (~labels & ~decisions)
+    return measure_counts(counts @ _mark_outcomes(labels, decisions))
+
+
+def count_outcomes(pairs: LabelledPairs) -> Floats:
+    """Return the true and false positives, false and true negatives of each suspicious document, ``[documents, 4]``."""
+    numbers = {name: row for row, name in enumerate(dict.fromkeys(pairs.groups))}
+    outcomes = _mark_outcomes(np.asarray(pairs.labels, np.bool_), np.asarray(pairs.decisions, np.bool_))
+    counts = np.zeros((len(numbers), 4))
+    np.add.at(counts, [numbers[name] for name in pairs.groups], outcomes)
+    return counts
+
+
+def _mark_outcomes(labels: Flags, decisions: Flags) -> Floats:
+    """Return 1 for the outcome of each pair, ``[pairs, 4]``."""
+    outcomes = (labels & decisions, ~labels & decisions, labels & ~decisions, ~labels & ~decisions)
+    return np.stack(outcomes, axis=1).astype(np.float64)
+
+
+def measure_counts(counts: Floats) -> dict[str, Floats]:
+    """Return the measures of decisions from true and false positives, false and true negatives, ``[resamples, 4]``."""
+    tp, fp, fn, tn = counts.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _measure_outcomes(tp, fp, fn, tn)
+
+
+def _measure_outcomes(tp: Floats, fp: Floats, fn: Floats, tn: Floats) -> dict[str, Floats]:
     recall, specificity = tp / (tp + fn), tn / (tn + fp)
     margins = np.sqrt(tp + fp) * np.sqrt(tp + fn) * np.sqrt(tn + fp) * np.sqrt(tn + fn)
     return {

@@ -19,9 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pan_scdg.evaluation.resampling import Floats
 from pan_scdg.records import Feature, Span
 
 Array = np.ndarray[Any, Any]
+SUMS = ("recall", "cases", "precision", "reports", "hits", "found", "common", "case_characters", "report_characters")
+"""The numbers of `sum_by_document`."""
 
 
 class Cover(NamedTuple):
@@ -66,6 +69,56 @@ def compute_plagdet(truth: Iterable[Feature], detections: Iterable[Feature]) -> 
     return Plagdet(_combine(*micro, granularity), *micro, _combine(*macro, granularity), *macro, granularity)
 
 
+def sum_by_document(truth: Iterable[Feature], detections: Iterable[Feature], documents: Sequence[str]) -> Floats:
+    """Return the numbers of `SUMS` of each suspicious document, ``[documents, 9]``, whose sums give all measures.
+
+    ``recall`` and ``precision`` are sums of shares over truth passages and detections; ``found`` is the number of truth
+    passages that a detection overlaps, and ``hits`` the number of those detections.
+    """
+    numbers = {name: row for row, name in enumerate(documents)}
+    sides: list[list[list[Feature]]] = [[[] for _ in documents] for _ in range(2)]
+    for side, features in zip(sides, (truth, detections)):
+        for feature in sort_features(features):
+            if feature.suspicious in numbers:
+                side[numbers[feature.suspicious]].append(feature)
+    sums = np.zeros((len(documents), len(SUMS)))
+    for row, cases, reports in zip(sums, *sides):
+        if cases or reports:
+            recalled, precise = measure_coverage(cases, reports), measure_coverage(reports, cases)
+            row[:] = (
+                *(_sum_shares(cases, recalled), len(cases), _sum_shares(reports, precise), len(reports)),
+                *(sum(recalled.hits), np.count_nonzero(recalled.hits), recalled.common),
+                *(_count_characters(cases), _count_characters(reports)),
+            )
+    return sums
+
+
+def measure_sums(sums: Floats) -> dict[str, Floats]:
+    """Return the measures of `Plagdet` and its ``plagdet_score`` from sums over documents, ``[..., 9]``.
+
+    They are those of `compute_plagdet`, except that a source of several suspicious documents counts once for each in
+    the micro measures.
+    """
+    columns = dict(zip(SUMS, np.moveaxis(np.asarray(sums, dtype=np.float64), -1, 0), strict=True))
+    cases, reports = columns["cases"], columns["reports"]
+    both, neither = (cases > 0) & (reports > 0), (cases == 0) & (reports == 0)
+
+    def divide(numerator: str, denominator: str) -> Floats:
+        return np.where(both, columns[numerator] / np.maximum(columns[denominator], 1), neither)
+
+    granularity = np.where(columns["found"] > 0, columns["hits"] / np.maximum(columns["found"], 1), 1.0)
+    values: dict[str, Floats] = {}
+    for kind, recall, precision in (
+        ("micro", divide("common", "case_characters"), divide("common", "report_characters")),
+        ("macro", divide("recall", "cases"), divide("precision", "reports")),
+    ):
+        total = recall + precision
+        f1 = np.where(total > 0, 2 * recall * precision / np.where(total > 0, total, 1), 0)
+        values |= {f"{kind}_plagdet": f1 / np.log2(1 + granularity)}
+        values |= {f"{kind}_recall": recall, f"{kind}_precision": precision}
+    return {**values, "granularity": granularity, "plagdet_score": np.mean(list(values.values()), axis=0)}
+
+
 def sort_features(spans: Iterable[Feature]) -> list[Feature]:
     """Return distinct passages in a fixed order, so that sums do not depend on the order of files."""
     return sorted(set(spans), key=lambda f: (f[:2], f.source is not None, f.source or "", f.source_span))
@@ -75,10 +128,12 @@ def _compute_macro(spans: Sequence[Feature], others: Sequence[Feature], covered:
     """Return the mean share of the characters of each passage that overlapping passages of ``others`` cover."""
     if not spans or not others:
         return float(not spans and not others)
-    shares = (
-        n / (span.target.length + span.source_span.length) for span, n in zip(spans, covered.characters, strict=True)
-    )
-    return sum(shares) / len(spans)
+    return _sum_shares(spans, covered) / len(spans)
+
+
+def _sum_shares(spans: Sequence[Feature], covered: Cover) -> float:
+    lengths = (span.target.length + span.source_span.length for span in spans)
+    return sum(n / length for n, length in zip(covered.characters, lengths, strict=True))
 
 
 def _compute_micro(cases: Sequence[Feature], reports: Sequence[Feature], correct: int) -> tuple[float, float]:

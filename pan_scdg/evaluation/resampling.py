@@ -1,9 +1,10 @@
-"""Resampling: bootstrap intervals and the paired randomisation test.
+"""Resampling: bootstrap intervals, paired randomisation tests, and Holm's correction of their p-values.
 
-A bootstrap resample is a vector of counts, so that a measure of all resamples is a few matrix products.
+A bootstrap resample is a vector of counts, so that a measure of all resamples is a few matrix products. Measures that
+are no means, such as F1 and plagdet, are functions of sums over items (documents, queries).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,8 @@ CELLS = 2_000_000
 """Largest number of counts in memory: 16 MB."""
 
 
+Measure = Callable[[Floats], Mapping[str, Floats]]
+"""Returns the values of measures, ``[resamples]``, from sums over items, ``[resamples, numbers]``."""
 Intervals = dict[str, tuple[float, float]]
 """Lower and upper end of the 95 % interval of each measure; see `find_interval`."""
 
@@ -45,6 +48,8 @@ def draw_resamples(items: int, resamples: int, seed: int, groups: Sequence[objec
 SWAPS = 9999
 BATCH = 500
 """Number of resamples in memory."""
+EQUAL = 1e-12
+"""Differences of measures that are nearer to each other are equal."""
 
 
 def run_randomisation_test(differences: npt.ArrayLike, seed: int = SEED, resamples: int = SWAPS) -> float:
@@ -73,3 +78,77 @@ def run_randomisation_test(differences: npt.ArrayLike, seed: int = SEED, resampl
         rng=np.random.default_rng(seed),
     )
     return float(test.pvalue)
+
+
+def bootstrap_sums(sums: Floats, measure: Measure, other: Floats | None = None) -> Intervals:
+    """Return the 95 % interval of each measure over resampled items; none of fewer than two items.
+
+    Args:
+        sums: the numbers of each item, ``[items, numbers]``.
+        measure: of the sums.
+        other: of another system on the same items; then the interval is that of the other's value minus the first's.
+    """
+    if len(sums) < 2:
+        return {}
+    blocks = []
+    for counts in draw_resamples(len(sums), RESAMPLES, SEED):
+        values = measure(counts @ sums)
+        if other is not None:
+            values = {name: column - values[name] for name, column in measure(counts @ other).items()}
+        blocks.append(values)
+    return {name: find_interval(np.concatenate([block[name] for block in blocks])) for name in blocks[0]}
+
+
+def compute_p_values(
+    first: Floats, other: Floats, measure: Measure, seed: int = SEED, resamples: int = SWAPS
+) -> dict[str, float]:
+    """Return the two-sided p-value of the difference of each measure between two systems on the same items.
+
+    As `run_randomisation_test`, which tests a mean: both systems' numbers of an item are exchanged or not, in all ways
+    where there are no more of them than ``resamples``, at random otherwise. nan where a measure is undefined.
+
+    Args:
+        first: the numbers of each item of one system, ``[items, numbers]``.
+        other: those of the other system.
+        measure: of the sums of these numbers.
+        seed: of the random exchanges.
+        resamples: number of random exchanges.
+    """
+    total, blocks = np.stack([first.sum(axis=0), other.sum(axis=0)]), []
+    change = other - first
+    for swapped in _draw_swaps(len(first), resamples, seed):
+        moved = swapped @ change
+        one, two = measure(total[0] + moved), measure(total[1] - moved)
+        blocks.append({name: two[name] - one[name] for name in one})
+    observed = {name: values[1] - values[0] for name, values in measure(total).items()}
+    adjustment = 0 if 2 ** len(first) <= resamples else 1
+    p_values = {}
+    for name, difference in observed.items():
+        drawn = np.concatenate([block[name] for block in blocks])
+        drawn = drawn[~np.isnan(drawn)]
+        # equal up to the order of a sum
+        counts = (drawn <= difference + EQUAL).sum(), (drawn >= difference - EQUAL).sum()
+        p_value = 2 * (min(counts) + adjustment) / (len(drawn) + adjustment) if len(drawn) else np.nan
+        p_values[name] = float("nan") if np.isnan(difference) else min(1.0, float(p_value))
+    return p_values
+
+
+def _draw_swaps(items: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Yield blocks of rows ``[<= BATCH, items]`` of 0 and 1: the items that are exchanged."""
+    every = 2**items <= resamples
+    rng = np.random.default_rng(seed)
+    total = 2**items if every else resamples
+    for start in range(0, total, BATCH):
+        numbers = np.arange(start, min(start + BATCH, total))
+        rows = numbers[:, None] >> np.arange(items) & 1 if every else rng.integers(2, size=(len(numbers), items))
+        yield rows.astype(np.float64)
+
+
+def correct_p_values(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number by Holm's method; nan stays, and is not counted."""
+    order = sorted((p, index) for index, p in enumerate(p_values) if p == p)
+    corrected, largest = list(p_values), 0.0
+    for place, (p, index) in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - place) * p))
+        corrected[index] = largest
+    return corrected

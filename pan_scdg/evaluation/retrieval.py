@@ -68,11 +68,16 @@ def compute_tira_ndcg(qrels: Qrels, run: Run) -> dict[str, float]:
 def bootstrap_queries(
     values: Mapping[str, Mapping[str, float]], seed: int = SEED, resamples: int = RESAMPLES
 ) -> Intervals:
-    """Return percentile 95 % intervals of the means of `compute_per_query`, over resampled queries of each measure."""
+    """Return percentile 95 % intervals of the means of `compute_per_query`, over resampled queries of each measure.
+
+    A measure of one query has none.
+    """
     intervals = {}
     for name, of_query in values.items():
         # A fixed order of queries: the interval must not depend on the order of the files.
         column = np.array([of_query[query] for query in sorted(of_query)], dtype=np.float64)
+        if len(column) == 1:
+            continue
         draws = draw_resamples(len(column), resamples, seed) if len(column) else ()
         means = [counts @ column / len(column) for counts in draws]
         intervals[name] = find_interval(np.concatenate([np.empty(0), *means]))

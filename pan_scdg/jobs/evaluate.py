@@ -1,32 +1,25 @@
-"""``evaluate``: compare the results in output folders with the truth, alone or side by side."""
+"""``evaluate``: compare the results in output folders with the truth."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.pairs import (
-    LabelledPairs,
-    bootstrap_pair_differences,
-    bootstrap_pairs,
-    compute_pair_metrics,
-)
-from pan_scdg.evaluation.plagdet import compute_plagdet
+from pan_scdg.evaluation.pairs import LabelledPairs, bootstrap_pairs, compute_pair_metrics
+from pan_scdg.evaluation.plagdet import compute_plagdet, measure_sums, sum_by_document
 from pan_scdg.evaluation.plots import write_plots
 from pan_scdg.evaluation.report import Estimate, format_table
-from pan_scdg.evaluation.resampling import Intervals
-from pan_scdg.evaluation.retrieval import (
-    bootstrap_queries,
-    bootstrap_query_differences,
-    compute_per_query,
-    compute_retrieval_metrics,
-)
+from pan_scdg.evaluation.resampling import Floats, Intervals, bootstrap_sums
+from pan_scdg.evaluation.retrieval import bootstrap_queries, compute_per_query, compute_retrieval_metrics
+from pan_scdg.jobs.outputs import find_run_output, read_pair_output
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task, hash_input
 from pan_scdg.pan.labels import match_labels
-from pan_scdg.pan.runs import RUN_NAMES, read_run
+from pan_scdg.pan.runs import read_run
 from pan_scdg.pan.source_retrieval import find_qrels, read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import (
@@ -34,7 +27,6 @@ from pan_scdg.pan.truth import (
     find_truth,
     list_truth_files,
     read_feature_files,
-    read_features,
     read_reference,
     read_truth,
     warn_of_overruns,
@@ -45,7 +37,6 @@ from pan_scdg.results.files import DECISIONS
 from pan_scdg.results.folder import list_changed_files, read_job, require_job
 from pan_scdg.results.records import read_decisions
 
-DETECTED = "detected-plagiarism"
 SCORE_MEASURES = ("auroc", "average_precision")
 """Measures of pairs that need scores and no decision; all others need decisions and no score."""
 UNDECIDED = "no decisions: the threshold belongs to another model. Only measures of scores are given"
@@ -61,62 +52,79 @@ class Evaluation:
     intervals: Intervals
     """95 % bootstrap intervals; some figures have none."""
     pairs: LabelledPairs | None = None
+    passages: Floats | None = None
+    """The numbers of `sum_by_document` of each suspicious document of the pairs."""
     queries: Mapping[str, Mapping[str, float]] | None = None
     """Measure -> query -> value."""
 
     @property
     def estimates(self) -> dict[str, float | Estimate]:
         """Return the measures, with their intervals if there are any."""
-        return {n: Estimate(v, *self.intervals[n]) if n in self.intervals else v for n, v in self.figures.items()}
+        ends = {name: self.intervals.get(name, (nan, nan)) for name in self.figures}
+        return {n: v if isnan(ends[n][0]) else Estimate(v, *ends[n]) for n, v in self.figures.items()}
+
+    def report(self) -> str:
+        """Return a table of the measures with their intervals."""
+        rows: list[dict[str, object]] = [{"measure": name, "value": value} for name, value in self.estimates.items()]
+        return "\n".join([*self.notes, format_table(rows, ["measure", "value"])])
 
     def to_json(self) -> dict[str, Any]:
         """Return its part of the JSON object that ``--json`` prints."""
         return {
             "output": str(self.output),
             "notes": list(self.notes),
-            "measures": {name: _record(estimate) for name, estimate in self.estimates.items()},
+            "measures": {name: describe_estimate(estimate) for name, estimate in self.estimates.items()},
         }
 
 
-@dataclass(frozen=True)
-class SideBySide:
-    """One or more results of one input, each further one compared with the first by paired resampling."""
+class PairTruth:
+    """The pairs of an input with their truth, read once for all results."""
 
-    results: Sequence[Evaluation]
-    differences: Sequence[Mapping[str, Estimate]]
-    """Of each further result: measure -> its value minus the first's, with the paired 95 % interval."""
+    def __init__(self, directory: Path, truth: Path | None) -> None:
+        folder = truth or find_truth(directory)
+        if folder is None:
+            raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
+        self.directory, self.folder = directory, folder
+        self.pairs = read_pairs(directory, Notices(), may_lack_files=True).pairs
+        self.passages = read_truth(folder, self.pairs)
 
-    def report(self) -> str:
-        """Return a table of measures: with intervals, or with a column for each result and each difference."""
-        if len(self.results) == 1:
-            (result,) = self.results
-            rows: list[dict[str, object]] = [{"measure": n, "value": v} for n, v in result.estimates.items()]
-            return "\n".join([*result.notes, format_table(rows, ["measure", "value"])])
-        numbers = [str(number) for number in range(1, len(self.results) + 1)]
-        columns = ["measure", *numbers, *(f"{number} - 1" for number in numbers[1:])]
-        rows = []
-        for name in dict.fromkeys(name for result in self.results for name in result.figures):
-            values = [result.figures.get(name) for result in self.results]
-            rows.append(dict(zip(columns, [name, *values, *(d.get(name) for d in self.differences)], strict=True)))
-        head = [f"{n}: {result.output}: {'; '.join(result.notes)}" for n, result in zip(numbers, self.results)]
-        return "\n".join([*head, format_table(rows, columns)])
+    @cached_property
+    def digest(self) -> str:
+        """The hash of the input."""
+        return hash_input(self.directory, "pairs")
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object that ``--json`` prints."""
-        return {
-            "results": [result.to_json() for result in self.results],
-            "differences_from_first": [{n: _record(e) for n, e in values.items()} for values in self.differences],
-        }
+    @cached_property
+    def features(self) -> list[Feature]:
+        """The passages as the official evaluator reads them."""
+        return read_feature_files(sorted(chain.from_iterable(list_truth_files(self.folder).values())), TAG)
 
 
-def evaluate_side_by_side(directory: Path | None, outputs: Sequence[Path], truth: Path | None) -> SideBySide:
-    """Evaluate one or more results of one input, and the differences of all others from the first.
+class QueryTruth:
+    """The judgements of an input, read once for all results."""
+
+    def __init__(self, directory: Path, truth: Path | None) -> None:
+        self.directory, self.file = directory, truth or find_qrels(directory)
+        if not self.file.is_file():
+            raise UserError("the qrels are missing", "give the file with --truth", self.file)
+        self.qrels = read_qrels(self.file)
+
+
+Truth = PairTruth | QueryTruth
+
+
+def read_input_truth(directory: Path | None, truth: Path | None) -> Truth | None:
+    """Return the truth of an input of `run`; None without an input.
+
+    Args:
+        directory: the input.
+        truth: qrels file or folder of truth XML; None: looked for in ``directory``.
 
     Raises:
-        UserError: see `evaluate`; or the results are of different parts of the input.
+        UserError: input or truth are missing or malformed.
     """
-    results = [evaluate(directory, output, truth) for output in outputs]
-    return SideBySide(results, [_compare(results[0], other) for other in results[1:]])
+    if directory is None:
+        return None
+    return PairTruth(directory, truth) if detect_task(directory) == "pairs" else QueryTruth(directory, truth)
 
 
 def evaluate(directory: Path | None, output: Path, truth: Path | None) -> Evaluation:
@@ -126,18 +134,26 @@ def evaluate(directory: Path | None, output: Path, truth: Path | None) -> Evalua
         directory: the input of ``run``; None: the result is that of a check.
         output: the output folder of ``run`` or ``check``, a result file, or a folder with the detections of another
             system.
-        truth: qrels file, folder of truth XML, or table of a check (`pan.labels`); None: looked for in ``directory``.
+        truth: see `read_input_truth`; the table of a check (`pan.labels`).
 
     Raises:
         UserError: results or truth are missing or malformed.
     """
-    if _read_job(output).get("task") == "check":
+    if is_check(output):
         return evaluate_check(output, truth)
-    if directory is None:
+    return evaluate_output(read_input_truth(directory, truth), output)
+
+
+def evaluate_output(known: Truth | None, output: Path) -> Evaluation:
+    """Evaluate a result of ``run`` or of another system, given the truth of the input."""
+    if known is None:
         raise UserError("the truth belongs to the input of `run`", "give its folder with --input", output)
-    if detect_task(directory) == "pairs":
-        return evaluate_pairs(directory, output, truth)
-    return evaluate_retrieval(directory, output, truth)
+    return evaluate_pairs(known, output) if isinstance(known, PairTruth) else evaluate_run(known, output)
+
+
+def is_check(output: Path) -> bool:
+    """Return True for the result of a check."""
+    return _read_job(output).get("task") == "check"
 
 
 def evaluate_check(output: Path, truth: Path | None) -> Evaluation:
@@ -150,22 +166,19 @@ def evaluate_check(output: Path, truth: Path | None) -> Evaluation:
     return _evaluate_decisions(output, job, labels, [records[key] for key in labels], job["input"])
 
 
-def evaluate_pairs(directory: Path, output: Path, truth: Path | None) -> Evaluation:
+def evaluate_pairs(known: PairTruth, output: Path) -> Evaluation:
     """Evaluate pair decisions by F1 and other measures, and detections by plagdet."""
-    truth = truth or find_truth(directory)
-    if truth is None:
-        raise UserError("no truth was found in the input folder", "give its folder with --truth", directory)
-    corpus, job = read_pairs(directory, Notices(), may_lack_files=True), _read_job(output)
-    pairs = corpus.pairs[: job.get("limit")]
-    passages = read_truth(truth, pairs)
+    job = _read_job(output)
+    pairs = known.pairs[: job.get("limit")]
+    passages = {pair.key: known.passages[pair.key] for pair in pairs}
+    made = read_pair_output(output, pairs)
     labels = {key: bool(own) for key, own in passages.items()}
-    records = _read_records(output, pairs)
-    evaluation = _evaluate_decisions(output, job, labels, records, hash_input(directory, "pairs"))
-    evaluation = replace(evaluation, notes=(*evaluation.notes, *warn_of_overruns(passages, pairs)))
-    if any(record["decision"] is None for record in records):
+    evaluation = _evaluate_decisions(output, job, labels, made.records, known.digest)
+    evaluation = replace(evaluation, notes=(*evaluation.notes, *made.notes, *warn_of_overruns(passages, pairs)))
+    if any(record["decision"] is None for record in made.records) or output.is_file():
         return evaluation
-    part = {*labels} if len(pairs) < len(corpus.pairs) else None
-    return replace(evaluation, figures={**evaluation.figures, **_measure_passages(truth, output, part)})
+    part = {*labels} if len(pairs) < len(known.pairs) else None
+    return _measure_passages(evaluation, known.features, made.detections, pairs, part)
 
 
 def _evaluate_decisions(
@@ -200,19 +213,6 @@ def _evaluate_decisions(
     return Evaluation(output, tuple(notes), figures, intervals, pairs=decided)
 
 
-def _read_records(output: Path, pairs: Sequence[DocumentPair]) -> list[dict[str, Any]]:
-    """Return the decision about each pair; of another system, which wrote detections alone, without a score."""
-    if output.is_dir() and not (output / DECISIONS).exists() and (spans := read_features(output, DETECTED)):
-        detected = {(span.suspicious, span.source) for span in spans}
-        references = ((read_reference(p.suspicious.reference), read_reference(p.source.reference)) for p in pairs)
-        return [{"decision": reference in detected} for reference in references]
-    records = {(r["suspicious"], r["source"]): r for r in read_decisions(_find_result(output, (DECISIONS,)))}
-    keys = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in pairs]
-    if missing := [key for key in keys if key not in records]:
-        raise UserError(f"no decision for {missing[0][0]} and {missing[0][1]}", "run again on this input", output)
-    return [records[key] for key in keys]
-
-
 def _list_scores(records: Sequence[Mapping[str, Any]]) -> list[float]:
     """Return the scores; a pair that was not scored (null) is put below all others."""
     scores = [record.get("score") for record in records]
@@ -220,13 +220,26 @@ def _list_scores(records: Sequence[Mapping[str, Any]]) -> list[float]:
     return [float(below_all if score is None else score) for score in scores]
 
 
-def _measure_passages(truth: Path, output: Path, part: Container[tuple[str, str | None]] | None) -> dict[str, float]:
-    """Return the measures of the detections, restricted to a part of the pairs if there is one."""
-    true: list[Feature] = read_feature_files(sorted(chain.from_iterable(list_truth_files(truth).values())), TAG)
+def _measure_passages(
+    evaluation: Evaluation,
+    true: Sequence[Feature],
+    detections: Sequence[Feature],
+    pairs: Sequence[DocumentPair],
+    part: Container[tuple[str, str | None]] | None,
+) -> Evaluation:
+    """Return the evaluation with the measures of the detections, of a part of the pairs if there is one."""
     if part is not None:
         true = [span for span in true if (span.suspicious, span.source) in part]
-    plagdet = compute_plagdet(true, read_features(output, DETECTED))
-    return {**plagdet._asdict(), "plagdet_score": plagdet.score}
+    plagdet = compute_plagdet(true, detections)
+    documents = list(dict.fromkeys(read_reference(pair.suspicious.reference) for pair in pairs))
+    sums = sum_by_document(true, detections, documents)
+    figures = {**evaluation.figures, **plagdet._asdict(), "plagdet_score": plagdet.score}
+    return replace(
+        evaluation,
+        figures=figures,
+        intervals={**evaluation.intervals, **bootstrap_sums(sums, measure_sums)},
+        passages=sums,
+    )
 
 
 def _warn_about_calibration(job: Mapping[str, Any], digest: str) -> list[str]:
@@ -243,19 +256,16 @@ def _warn_about_calibration(job: Mapping[str, Any], digest: str) -> list[str]:
     ]
 
 
-def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Evaluation:
+def evaluate_run(known: QueryTruth, output: Path) -> Evaluation:
     """Evaluate a run with qrels by ir_measures and by TIRA's own rule."""
-    truth = truth or find_qrels(directory)
-    if not truth.is_file():
-        raise UserError("the qrels are missing", "give the file with --truth", truth)
-    qrels, job = read_qrels(truth), _read_job(output)
+    qrels, job = known.qrels, _read_job(output)
     if job.get("limit") is not None:
-        done = {query.query_id for query in read_queries(directory, Notices())[: job["limit"]]}
+        done = {query.query_id for query in read_queries(known.directory, Notices())[: job["limit"]]}
         qrels = {query_id: grades for query_id, grades in qrels.items() if query_id in done}
-    run = read_run(_find_result(output, RUN_NAMES))
+    run = read_run(find_run_output(output))
     if qrels and not qrels.keys() & run.keys():
         what = f"no query of the qrels ({next(iter(qrels))!r}, ...) is in the run ({next(iter(run))!r}, ...)"
-        raise UserError(what, "give the qrels of this input", truth)
+        raise UserError(what, "give the qrels of this input", known.file)
     queries = compute_per_query(qrels, run)
     notes = [f"{format_count(len(qrels), 'query')} with judgements"]
     if missing := len(qrels.keys() - run.keys()):
@@ -271,32 +281,21 @@ def evaluate_retrieval(directory: Path, output: Path, truth: Path | None) -> Eva
     return Evaluation(output, tuple(notes), figures, bootstrap_queries(queries), queries=queries)
 
 
-def plot_pairs(folder: Path, results: Sequence[Evaluation]) -> list[Path]:
-    """Draw the evaluated pairs of the results into ``folder``; return the files.
+def plot_pairs(folder: Path, results: Mapping[str, Evaluation]) -> list[Path]:
+    """Draw the evaluated pairs of the results, by their names, into ``folder``; return the files.
 
     Raises:
         UserError: the results are of source retrieval, or all pairs have the same label.
     """
-    pairs = {str(result.output): result.pairs for result in results if result.pairs is not None}
+    pairs = {name: result.pairs for name, result in results.items() if result.pairs is not None}
     if len(pairs) < len(results):
-        raise UserError("plots are made for document pairs only", "leave out --plots, or give each output once")
+        raise UserError("plots are made for document pairs only", "leave out --plots")
     if any(len(set(decided.labels)) < 2 for decided in pairs.values()):
         raise UserError("all pairs have the same label", "leave out --plots")
     return write_plots(folder, pairs)
 
 
-def _compare(first: Evaluation, other: Evaluation) -> dict[str, Estimate]:
-    if first.pairs is not None and other.pairs is not None:
-        if first.pairs.keys != other.pairs.keys:
-            raise UserError(f"has other pairs than {first.output}", "evaluate results of the same pairs", other.output)
-        intervals = bootstrap_pair_differences(first.pairs, other.pairs)
-    else:
-        intervals = bootstrap_query_differences(first.queries or {}, other.queries or {})
-    shared = [name for name in intervals if name in first.figures and name in other.figures]
-    return {name: Estimate(other.figures[name] - first.figures[name], *intervals[name]) for name in shared}
-
-
-def _record(estimate: float | Estimate) -> dict[str, float | None]:
+def describe_estimate(estimate: float | Estimate) -> dict[str, float | None]:
     """Return an estimate for JSON, which has no nan."""
     values = estimate._asdict() if isinstance(estimate, Estimate) else {"value": estimate}
     return {name: None if value is None or value != value else value for name, value in values.items()}
@@ -305,11 +304,3 @@ def _record(estimate: float | Estimate) -> dict[str, float | None]:
 def _read_job(output: Path) -> dict[str, Any]:
     """Return ``job.json`` of an output folder; an empty one if there is none."""
     return (read_job(output) if output.is_dir() else None) or {}
-
-
-def _find_result(output: Path, names: Sequence[str]) -> Path:
-    """Return the file of an output folder that has one of these names, or ``output`` if it is a file itself."""
-    for path in (output, *(output / name for name in names)):
-        if path.is_file():
-            return path
-    raise UserError(f"{' or '.join(names)} does not exist", "finish `run` on this output directory first", output)

@@ -160,10 +160,11 @@ def _parse_passages(path: Path, pair: DocumentPair) -> tuple[Passage, ...]:
 def read_features(directory: str | Path, tag: str) -> list[Feature]:
     """Return all passages of a directory whose feature name ends with ``tag``.
 
-    Reads ``*.xml`` of the directory and of the folders directly below it, whatever their names. A passage belongs to
-    the documents that its references name, after every ".txt" in them is deleted. Left out as in the official
-    evaluator: hidden files, files whose root has no ``reference``, features without ``this_offset`` or
-    ``this_length``. A feature that lacks one of the three source attributes has no source.
+    Reads ``*.xml`` of the directory, whatever their names; the official evaluator also reads the folders in it, which
+    would take several outputs in one folder for one. A passage belongs to the documents that its references name,
+    after every ".txt" in them is deleted. Left out as in the official evaluator: hidden files, files whose root has no
+    ``reference``, features without ``this_offset`` or ``this_length``. A feature that lacks one of the three source
+    attributes has no source.
 
     Raises:
         UserError: the directory is missing, a file is not well-formed or has a DOCTYPE, an offset or length is not a
@@ -172,9 +173,7 @@ def read_features(directory: str | Path, tag: str) -> list[Feature]:
     folder = Path(directory)
     if not folder.is_dir():
         raise UserError("the directory does not exist", "give the directory with the XML files", directory)
-    paths = [*folder.glob("*.xml"), *folder.glob("*/*.xml")]
-    visible = [p for p in paths if not any(part.startswith(".") for part in p.relative_to(folder).parts)]
-    return read_feature_files(sorted(visible), tag)
+    return read_feature_files(_list_xml_files(folder), tag)
 
 
 def read_feature_files(paths: Iterable[Path], tag: str) -> list[Feature]:

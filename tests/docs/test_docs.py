@@ -256,7 +256,7 @@ def test_the_index_lists_every_page() -> None:
 
 
 def test_what_the_commands_write_is_ignored_by_git() -> None:
-    written = {w for c in COMMANDS for w in re.findall(r"--(?:output|write|tokens|index|out|plots) (\S+)", c.text)}
+    written = {w for c in COMMANDS for w in re.findall(r"--(?:output|write|tokens|index|out|plots|csv) (\S+)", c.text)}
     assert {name.partition("/")[0] for name in written if not name.startswith("/out/")} == {"out"}
     assert "/out/" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
 

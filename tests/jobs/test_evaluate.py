@@ -14,7 +14,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import LabelledPairs, bootstrap_pair_differences, compute_pair_metrics
 from pan_scdg.evaluation.resampling import draw_resamples
 from pan_scdg.evaluation.retrieval import bootstrap_query_differences
-from pan_scdg.jobs.evaluate import evaluate, evaluate_side_by_side, plot_pairs
+from pan_scdg.jobs.compare import evaluate_all
+from pan_scdg.jobs.evaluate import evaluate, plot_pairs
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.inputs import hash_input
@@ -56,11 +57,11 @@ def write_result(folder: Path, scores: Sequence[float], threshold: float | None 
 def test_one_result_as_a_table_and_as_json(tmp_path: Path) -> None:
     scores = draw_scores(1)
     decisions = [score >= 0.5 for score in scores]
-    alone = evaluate_side_by_side(PAIRS, [write_result(tmp_path / "out", scores)], None)
+    alone = evaluate_all(PAIRS, {"out": write_result(tmp_path / "out", scores)}, None)
     head, *table = alone.report().splitlines()
     assert head == f"{TOTAL} pairs, {sum(LABELS)} positive, {sum(decisions)} decided positive"
     (record,) = alone.to_json()["results"]
-    assert (record["output"], record["notes"]) == (str(tmp_path / "out"), [head])
+    assert (record["name"], record["output"], record["notes"]) == ("out", str(tmp_path / "out"), [head])
     f1 = record["measures"]["f1"]
     assert f1["value"] == pytest.approx(f1_score(LABELS, decisions))
     assert record["measures"]["auroc"]["value"] == pytest.approx(roc_auc_score(LABELS, scores), abs=1e-6)
@@ -70,20 +71,7 @@ def test_one_result_as_a_table_and_as_json(tmp_path: Path) -> None:
     assert record["measures"]["macro_recall"]["value"] == pytest.approx(found / sum(counts)), (
         "a hit covers all passages"
     )
-    assert alone.to_json()["differences_from_first"] == []
-
-
-def test_several_results_side_by_side(tmp_path: Path) -> None:
-    outputs = [write_result(tmp_path / str(seed), draw_scores(seed)) for seed in (1, 2)]
-    compared = evaluate_side_by_side(PAIRS, [*outputs, outputs[0]], None)
-    header = next(line for line in compared.report().splitlines() if line.startswith("measure"))
-    assert [word for word in header.split() if word != "-"] == ["measure", "1", "2", "3", "2", "1", "3", "1"]
-    first, second, _ = (result["measures"] for result in compared.to_json()["results"])
-    differences, same = compared.to_json()["differences_from_first"]
-    assert differences["auroc"]["value"] == pytest.approx(second["auroc"]["value"] - first["auroc"]["value"])
-    assert differences["auroc"]["low"] <= differences["auroc"]["value"] <= differences["auroc"]["high"]
-    assert all(set(estimate.values()) == {0} for estimate in same.values()), "a result does not differ from itself"
-    assert all(name in compared.report() for name in ("macro_plagdet", "mcc"))
+    assert alone.to_json()["differences"] == []
 
 
 def test_a_part_of_the_input_is_compared_with_its_truth(tmp_path: Path) -> None:
@@ -94,8 +82,9 @@ def test_a_part_of_the_input_is_compared_with_its_truth(tmp_path: Path) -> None:
     assert result.notes == (f"5 pairs, {sum(perfect):.0f} positive, {sum(perfect):.0f} decided positive",
                             "warning: partial: the first 5 of 24 pairs")  # fmt: skip
     assert (result.figures["f1"], result.figures["macro_recall"]) == (1.0, 1.0)
-    with pytest.raises(UserError, match="has other pairs than"):
-        evaluate_side_by_side(PAIRS, [whole, part], None)
+    compared = evaluate_all(PAIRS, {"whole": whole, "part": part}, None)
+    reason = f"{part}: has other pairs than whole. Evaluate results of the same pairs."
+    assert compared.failures == {"part": reason}
     lines = (whole / "decisions.jsonl").read_text().splitlines(keepends=True)
     (whole / "decisions.jsonl").write_text("".join(lines[1:]))
     with pytest.raises(UserError, match="no decision for suspicious-.*. Run again"):
@@ -130,7 +119,7 @@ def test_a_threshold_of_these_very_pairs_is_told(tmp_path: Path) -> None:
 def test_plots_are_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     outputs = [write_result(tmp_path / name, draw_scores(seed)) for seed, name in enumerate(("$a", "_b"))]
-    files = plot_pairs(tmp_path / "plots", [evaluate(PAIRS, output, None) for output in outputs])
+    files = plot_pairs(tmp_path / "plots", {output.name: evaluate(PAIRS, output, None) for output in outputs})
     assert sorted(p.name for p in files) == ["precision-recall.png", "roc.png", "scores-1.png", "scores-2.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in files)
 
@@ -139,7 +128,7 @@ def test_missing_truth_and_results(tmp_path: Path) -> None:
     shutil.copytree(PAIRS, tmp_path / "in", ignore=shutil.ignore_patterns("truth"))
     with pytest.raises(UserError, match="no truth was found in the input folder. Give its folder with --truth"):
         evaluate(tmp_path / "in", tmp_path, None)
-    with pytest.raises(UserError, match=r"decisions\.jsonl does not exist. Finish `run`"):
+    with pytest.raises(UserError, match="none: does not exist. Correct the path of the output"):
         evaluate(PAIRS, tmp_path / "none", None)
 
 
@@ -150,9 +139,10 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
         runs.append(tmp_path / f"run-{number}.txt")
         kept = [(q, d) for i, (q, _, d, _) in enumerate(qrels) if number == 1 or i % 2]
         runs[-1].write_text("".join(f"{q} Q0 {d} {i} {1000 - i} x\n" for i, (q, d) in enumerate(kept, 1)))
-    compared = evaluate_side_by_side(RETRIEVAL, runs, None)
-    (differences,) = compared.differences
-    assert differences["R@10"].high < 0, "half of the documents are missing"
+    compared = evaluate_all(RETRIEVAL, {"half": runs[1], "whole": runs[0]}, None)
+    assert list(compared.results) == ["whole", "half"]
+    difference = next(d for d in compared.differences if d.measure == "R@10")
+    assert difference.estimate.low > 0, "half of the documents are missing"
     assert "queries with judgements" in compared.report()
     with pytest.raises(UserError, match="plots are made for document pairs only"):
         plot_pairs(tmp_path / "plots", compared.results)

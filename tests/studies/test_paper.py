@@ -134,7 +134,10 @@ def test_what_a_row_lacks_is_named_before_and_in_the_table(
     assert "OPENAI_BASE_URL" in plan["pairs/few-cot"]
     assert plan["retrieval/bm25-full"].endswith("data/pan26")
     assert plan["pairs/char-ngrams"] == "pairs/char-ngrams"
-    shutil.copytree(clone / "examples" / "pan25-pairs" / "test", clone / "data" / "pan25", dirs_exist_ok=True)
+    halves = [clone / "examples" / "pan25-pairs" / half for half in ("calibration", "test")]
+    for half in halves:
+        shutil.copytree(half, clone / "data" / "pan25", dirs_exist_ok=True)
+    (clone / "data" / "pan25" / "pairs").write_text("".join((half / "pairs").read_text() for half in halves))
     shutil.copytree(clone / "examples" / "same-topic-news", clone / "data" / "multinews")
     assert main(["paper", "--data", "data", "--output", "out", "--only", "same-topic"]) == 0
     tables = read_tables(clone / "out" / "tables" / "same-topic")
