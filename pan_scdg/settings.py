@@ -3,7 +3,6 @@
 Names and defaults are those of the paper; where the paper is silent, the docstring of the class gives our choice.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -89,27 +88,6 @@ class SegmentSettings(Table):
     source_tokens: int = Field(default=1536, ge=1)
     """Budget of the source windows in front of a segment."""
     windows: WindowSettings = WindowSettings(words=128, stride=128, considered=1_000_000)
-
-
-class LogisticWeights(Table):
-    """A fitted logistic model of standardised features: ``sigmoid(intercept + coefficients . (x - mean) / scale)``."""
-
-    intercept: float
-    coefficients: tuple[float, ...] = Field(min_length=1)
-    mean: tuple[float, ...]
-    scale: tuple[Annotated[float, Field(gt=0)], ...]
-
-    @model_validator(mode="after")
-    def _has_one_of_each(self) -> "LogisticWeights":
-        if not len(self.coefficients) == len(self.mean) == len(self.scale):
-            raise ValueError("coefficients, mean and scale must have the same length")
-        return self
-
-    def compute_probability(self, features: Sequence[float]) -> float:
-        """Return the probability of reuse of a pair."""
-        from pan_scdg.evaluation.logistic import compute_probabilities
-
-        return float(compute_probabilities(self, [list(features)])[0])
 
 
 class CalibrationRange(Table):

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.evaluation.logistic import compute_probabilities
 from pan_scdg.evaluation.pairs import PAIR_METRICS, compute_pair_metrics
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import find_interval
 from pan_scdg.methods import MethodSettings
 from pan_scdg.methods.cosine import CosineSettings, choose_officially
 from pan_scdg.methods.gains import GainSettings
+from pan_scdg.methods.logistic import compute_probabilities
 from pan_scdg.methods.vectors import VectorSettings
 from pan_scdg.profile import Profile
 from pan_scdg.scdg.decision import Choice, choose_threshold

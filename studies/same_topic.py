@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.logistic import TOLERANCE
 from pan_scdg.evaluation.pairs import bootstrap_pairs, compute_pair_metrics
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import Intervals
@@ -24,8 +23,8 @@ from pan_scdg.methods import MethodSettings
 from pan_scdg.methods.bm25 import Bm25PairSettings
 from pan_scdg.methods.containment import ContainmentSettings
 from pan_scdg.methods.gains import GainSettings
+from pan_scdg.methods.logistic import TOLERANCE, LogisticWeights
 from pan_scdg.scdg.decision import choose_threshold, require_both_classes
-from pan_scdg.settings import LogisticWeights
 from studies import beside
 from studies.beside import Counts, OwnRow, compare, list_hyperparameters, read_texts, warn_about_counts
 from studies.pairs import NO_PARAMETER, THRESHOLDS, Method, compute_scores, count_parts, name_results, vary_gains

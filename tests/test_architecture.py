@@ -41,8 +41,12 @@ LEVELS = (
 )
 UPWARD = {
     ("settings", "pan_scdg.scdg.aggregation"): "a registry that imports nothing of the package",
-    ("settings", "pan_scdg.evaluation.logistic"): "imported when weights are used",
 }
+IN_CIRCLES = {
+    "pan_scdg": {"pan_scdg.scorer", "pan_scdg.report.records"},
+    "pan_scdg.report.records": {"pan_scdg.report.html"},
+}
+"""Imports that still close a circle."""
 HEAVY = frozenset(
     [
         "torch",
@@ -103,11 +107,14 @@ def test_imports_point_down(path: Path) -> None:
 
 
 def test_there_are_no_import_cycles() -> None:
-    trees = {name: parse(path) for name, path in MODULES.items()}
+    """Imports inside functions and for types count, too."""
     graph = {
-        name: {other for other in list_imports(tree, lazy=False, types=False) if other in MODULES and other != name}
-        for name, tree in trees.items()
+        name: {other for other in list_imports(parse(path)) if other in MODULES and other != name}
+        for name, path in MODULES.items()
     }
+    for name, others in IN_CIRCLES.items():
+        assert others <= graph[name], "mended: shorten the list"
+        graph[name] -= others
     assert set(TopologicalSorter(graph).static_order()) == set(MODULES)
 
 

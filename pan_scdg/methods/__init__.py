@@ -179,7 +179,7 @@ class MethodSettings(Table):
         """Return the settings with weights fitted on pairs; unchanged for a method without ``features``."""
         if not self.features:
             return self
-        from pan_scdg.evaluation.logistic import fit_logistic
+        from pan_scdg.methods.logistic import fit_logistic
 
         rows = [[pair[name] for name in self.features] for pair in values]
         return self.model_copy(update={"weights": fit_logistic(rows, list(labels))})

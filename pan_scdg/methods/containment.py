@@ -9,9 +9,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings, Values
+from pan_scdg.methods.logistic import LogisticWeights
 from pan_scdg.methods.simple import SimpleMethod, split_tokens
 from pan_scdg.records import TextPair
-from pan_scdg.settings import LogisticWeights, ProfileTables
+from pan_scdg.settings import ProfileTables
 
 
 class ContainmentSettings(MethodSettings):

@@ -11,6 +11,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import Measurements, MethodOptions, MethodSettings, Values, check_target, cover_both
+from pan_scdg.methods.logistic import LogisticWeights
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.records import Passage, TextPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS, Aggregate, list_stored
@@ -29,7 +30,7 @@ from pan_scdg.scdg.sequences import (
     encode_text,
     find_anchor_id,
 )
-from pan_scdg.settings import AggregationName, Calibration, LogisticWeights, ProfileTables, SegmentSettings
+from pan_scdg.settings import AggregationName, Calibration, ProfileTables, SegmentSettings
 from pan_scdg.text.sentences import find_sentence_spans
 
 SEGMENTED = "longer than the profile's limit: scored in segments"

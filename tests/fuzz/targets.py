@@ -13,7 +13,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.tira import read_manifest
 from pan_scdg.methods.vectors import find_vector_file, read_vector
 from pan_scdg.models.checkpoint import diagnose_tokenizer, list_weight_files, read_config
-from pan_scdg.models.encoder import check_encoder
+from pan_scdg.models.encoder_files import check_encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan import inputs, prepare, runs, source_retrieval, text_alignment, truth
 from pan_scdg.pan.untrusted import open_regular

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
 from pan_scdg.jobs.calibrate import Calibrated, warn_about_separation
 from pan_scdg.methods import char_ngrams
 from pan_scdg.methods.char_ngrams import compute_covered_share
 from pan_scdg.methods.containment import measure_overlap
 from pan_scdg.methods.gains import GainSettings
+from pan_scdg.methods.logistic import compute_probabilities, fit_logistic
 from pan_scdg.methods.simple import split_tokens
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.pan.inputs import hash_input

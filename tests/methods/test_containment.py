@@ -14,8 +14,8 @@ from pan_scdg.methods.containment import (
     measure_covered_tokens,
     measure_overlap,
 )
+from pan_scdg.methods.logistic import LogisticWeights
 from pan_scdg.methods.simple import split_tokens
-from pan_scdg.settings import LogisticWeights
 from tests.methods.conftest import make_pair, measure
 from tests.passages import make_passage
 

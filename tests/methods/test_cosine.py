@@ -18,7 +18,7 @@ from pan_scdg.methods.cosine import (
     split_chunks,
 )
 from pan_scdg.models.encoder import Encoder, load_encoder
-from pan_scdg.models.find import find_encoder_folder
+from pan_scdg.models.encoder_files import find_encoder_folder
 from tests.methods.conftest import measure
 from tests.tolerances import vector_tolerance
 

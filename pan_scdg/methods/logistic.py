@@ -1,4 +1,4 @@
-"""Fit the logistic models of the same-topic study (paper, Hyperparameter Selection) by scikit-learn.
+"""Logistic models of a pair's numbers, fitted by scikit-learn (paper, Hyperparameter Selection).
 
 The paper's own solver minimises a strictly convex function, so that any solver that converges finds its optimum. Of
 scikit-learn's, ``newton-cholesky`` is the paper's method, Newton-IRLS from zero. It stops by the gradient of the mean
@@ -6,17 +6,40 @@ loss, which at 1e-9 can leave the coefficients more than 1e-8 from the optimum; 
 literal Newton iteration on every case that the tests try.
 """
 
+from collections.abc import Sequence
+from typing import Annotated
+
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, model_validator
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.resampling import Floats
 from pan_scdg.scdg.decision import require_both_classes
-from pan_scdg.settings import LogisticWeights
+from pan_scdg.settings import Table
 
 ITERATIONS = 100
 TOLERANCE = 1e-12
 """Tolerance; the paper has 1e-9 without naming the quantity."""
+
+
+class LogisticWeights(Table):
+    """A fitted logistic model of standardised features: ``sigmoid(intercept + coefficients . (x - mean) / scale)``."""
+
+    intercept: float
+    coefficients: tuple[float, ...] = Field(min_length=1)
+    mean: tuple[float, ...]
+    scale: tuple[Annotated[float, Field(gt=0)], ...]
+
+    @model_validator(mode="after")
+    def _has_one_of_each(self) -> "LogisticWeights":
+        if not len(self.coefficients) == len(self.mean) == len(self.scale):
+            raise ValueError("coefficients, mean and scale must have the same length")
+        return self
+
+    def compute_probability(self, features: Sequence[float]) -> float:
+        """Return the probability of reuse of a pair."""
+        return float(compute_probabilities(self, [list(features)])[0])
 
 
 def fit_logistic(features: npt.ArrayLike, labels: npt.ArrayLike) -> LogisticWeights:
