@@ -45,7 +45,7 @@ RUN cd /tmp \
 FROM packages AS models
 WORKDIR /app
 COPY pan_scdg/__init__.py pan_scdg/bundled.py pan_scdg/errors.py pan_scdg/
-COPY pan_scdg/models/__init__.py pan_scdg/models/fetch.py pan_scdg/models/find.py pan_scdg/models/
+COPY pan_scdg/models/__init__.py pan_scdg/models/catalogue.py pan_scdg/models/fetch.py pan_scdg/models/
 ARG HF_ENDPOINT
 ARG MODELS="scdg-mini"
 RUN mkdir model_cache && python -m pan_scdg.models.fetch "$MODELS"

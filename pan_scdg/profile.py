@@ -19,7 +19,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.methods import METHODS, Method, MethodOptions, MethodSettings, load_settings
-from pan_scdg.models.find import find_licence
+from pan_scdg.models.catalogue import find_licence
 from pan_scdg.settings import ProfileTables
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.methods.chat import URL
+from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.models.devices import look_for_gpus
-from pan_scdg.models.find import CATALOGUE, SHORT, describe_size, find_encoder, find_model
+from pan_scdg.models.find import SHORT, describe_size, find_encoder, find_model
 from pan_scdg.profile import load_profile
 from studies.beside import PRINTED, VERDICTS, list_paper_rows
 from studies.pairs import name_method

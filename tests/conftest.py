@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from pan_scdg.logs import show_logs
-from pan_scdg.models.encoder_files import PACKAGED
+from pan_scdg.models.catalogue import PACKAGED
 from pan_scdg.resources import count_cores
 
 ARCHITECTURES = ("qwen3", "qwen3-no-bos", "qwen2", "llama", "mistral3")

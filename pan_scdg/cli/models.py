@@ -64,17 +64,8 @@ def fetch(name: str, revision: str | None) -> None:
 def _examine(name: str) -> dict[str, str]:
     """Return the columns of a model; "fault" explains a folder that is not usable."""
     from pan_scdg.errors import UserError
-    from pan_scdg.models.find import (
-        BUNDLED,
-        BUNDLED_ENCODERS,
-        CATALOGUE,
-        SHORT,
-        ModelNotFoundError,
-        describe_size,
-        find_encoder,
-        find_licence,
-        find_model,
-    )
+    from pan_scdg.models.catalogue import BUNDLED, BUNDLED_ENCODERS, CATALOGUE, find_licence
+    from pan_scdg.models.find import SHORT, ModelNotFoundError, describe_size, find_encoder, find_model
 
     state: dict[str, str] = {"found": "not found", "size": "-", "licence": find_licence(name), "revision": "-"}
     is_encoder = name in BUNDLED_ENCODERS or (name in CATALOGUE and CATALOGUE[name].encoder)

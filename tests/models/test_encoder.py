@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pan_scdg.errors import UserError
+from pan_scdg.models.catalogue import PACKAGED
 from pan_scdg.models.encoder import MAX_PADDING, Encoder, load_encoder, plan_batches
-from pan_scdg.models.encoder_files import PACKAGED, find_encoder_folder
+from pan_scdg.models.encoder_files import find_encoder_folder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder, fingerprint_weights
 from tests.conftest import SMALL_ENCODER

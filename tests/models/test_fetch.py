@@ -14,8 +14,9 @@ import pytest
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
+from pan_scdg.models.catalogue import CATALOGUE, REVISION_FILE
 from pan_scdg.models.fetch import main
-from pan_scdg.models.find import CATALOGUE, REVISION_FILE, find_model
+from pan_scdg.models.find import find_model
 from tests.local_hub import LocalHub, serving
 
 ROOT = Path(__file__).parents[2]

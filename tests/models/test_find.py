@@ -10,18 +10,8 @@ import pytest
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE, find_hub_cache, find_model_cache
 from pan_scdg.cli import run_command
 from pan_scdg.errors import UserError
-from pan_scdg.models.find import (
-    BUNDLED,
-    CATALOGUE,
-    REVISION_FILE,
-    UNKNOWN_LICENCE,
-    FoundModel,
-    ModelNotFoundError,
-    describe_models,
-    find_encoder,
-    find_licence,
-    find_model,
-)
+from pan_scdg.models.catalogue import BUNDLED, CATALOGUE, REVISION_FILE, UNKNOWN_LICENCE, find_licence
+from pan_scdg.models.find import FoundModel, ModelNotFoundError, describe_models, find_encoder, find_model
 from pan_scdg.profile import list_profiles, load_profile
 from tests.hub_cache import add_snapshot, name_main, write_encoder
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import tomlkit
 
-from pan_scdg.models.find import CATALOGUE
+from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.profile import find_profile, load_profile
 from tests.hub_cache import add_snapshot, name_main
 from tests.stand_ins.tokenizer_files import WRITERS
