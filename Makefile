@@ -5,6 +5,8 @@
 # make test-long        tests that `make test` leaves out; recorded in benchmarks/results/long-tests.md
 # make test-transformers5  tests of language and embedding models, and one run, with transformers 5
 # make lint             ruff and mypy
+# make renew            after a changed constant: pins, quoted output, notebook and pictures again, then what is left for a person; LONG=1
+#                       also the pinned results of make test-long
 # make lock             resolve requirements.txt and requirements/*.txt, and write the locks beside them; UPGRADE=1 takes the newest
 # make audit            ask for known vulnerabilities of what is locked; .ci/accepted-vulnerabilities.txt lists exceptions
 # make pin-base-image   ask the registry for the digest of the Dockerfile's base image, and write it there
@@ -16,7 +18,7 @@
 #                       copy without .git.
 PYTHON_IN_ENV := .venv/bin/python
 
-.PHONY: help demo test test-long test-transformers5 faults test-processors fuzz lint setup gpu lock audit pin-base-image
+.PHONY: help demo test test-long test-transformers5 faults test-processors fuzz lint setup gpu renew lock audit pin-base-image
 
 help:
 	@sed -n '/^#/!q; s/^# //p' Makefile
@@ -56,6 +58,9 @@ lint: setup
 TOOLS := .venv/tools
 RUN_TOOL = bash tools/install.sh requirements/tools.lock $(TOOLS) && \
 	PATH=$$PWD/$(TOOLS)/bin:$$PWD/.venv/bin:$$PATH PYTHONPATH=$$PWD/$(TOOLS) $(PYTHON_IN_ENV) -m
+
+renew: setup
+	@$(PYTHON_IN_ENV) -m tools.renew $(if $(LONG),--long)
 
 lock: setup
 	@$(RUN_TOOL) tools.locks $(if $(UPGRADE),--upgrade)

@@ -1,0 +1,118 @@
+"""Renew what follows from a number of the program: ``python -m tools.renew [--long]``.
+
+After a change of a constant this writes again what a command computes: the pinned results, the output that README
+quotes, the notebook, and the pictures of docs/. Then it runs the tests that compare pages with results, and prints what
+is left for a person: the records of benchmarks/results/, and sentences with figures.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+NOTEBOOK = ROOT / "examples" / "scorer.ipynb"
+COMMAND = (sys.executable, str(ROOT / "entrypoint.py"))
+PAGES = ("tests/docs", "tests/examples")
+RUN_BLOCK = re.compile(r"<!-- run -->\n```sh\n(.*?)```\n((?:\n(?:    .+\n)+)?)", re.S)
+
+
+def run(*words: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a command in the root of the clone, and stop if it fails."""
+    print("+", shlex.join(words), flush=True)
+    return subprocess.run(words, cwd=ROOT, check=True, text=True, **options)
+
+
+def list_cases(with_long: bool) -> list[str]:
+    """Return the names of the pinned cases, without those of `make test-long` unless they are asked for."""
+    from tests.pinned.test_pinned import CASES
+
+    return [name for name, case in CASES.items() if with_long or not case["long"]]
+
+
+def renew_quotations(folder: Path) -> None:
+    """Run the commands of the README with their results in a folder, and replace the output that it quotes."""
+
+    def replace(block: "re.Match[str]") -> str:
+        commands, quoted = block[1], block[2]
+        output = ""
+        for line in commands.splitlines():
+            words = [str(folder / word) if word.startswith("out/") else word for word in shlex.split(line)]
+            if words[0] == "pan-scdg":
+                output += run(*COMMAND, *words[1:], capture_output=True).stdout
+        lines = {line.split()[0]: line for line in output.splitlines() if line.split()}
+        renewed = [f"    {lines.get(line.split()[0], line.strip()).strip()}\n" for line in quoted.splitlines() if line]
+        return block[0].removesuffix(quoted) + ("\n" + "".join(renewed) if quoted else "")
+
+    README.write_text(RUN_BLOCK.sub(replace, README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def renew_notebook() -> None:
+    """Execute the cells of the notebook, and replace the text that they printed."""
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec("".join(cell["source"]), names)
+            for output in cell["outputs"]:
+                if output["output_type"] == "stream":
+                    output["text"] = printed.getvalue().splitlines(keepends=True)
+    NOTEBOOK.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def renew_pictures(folder: Path) -> None:
+    """Make the pictures of docs/ again, if Chromium is here."""
+    if shutil.which("chromium") is None:
+        print("pictures: Chromium is not here; run this again where it is")
+        return
+    essays, retrieval = folder / "essays", folder / "retrieval"
+    run(*COMMAND, "check", "examples/essays/suspicious", "examples/essays/sources", "--output", str(essays))
+    run(*COMMAND, "run", "--input", "examples/pan26-retrieval", "--output", str(retrieval), "--report")
+    run(sys.executable, "-m", "tools.pictures", str(essays), str(retrieval))
+
+
+def list_records() -> Iterator[str]:
+    """Yield the rows of benchmarks/README.md: each record with the command that measures it."""
+    for row in (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").splitlines():
+        if row.startswith("| `"):
+            record, command, *_ = row.strip("| ").split(" | ")
+            yield f"  {record}: {command}"
+
+
+def main() -> None:
+    """Renew everything, then say what a person has to do."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--long", action="store_true", help="also the pinned cases of make test-long, which take half an hour"
+    )
+    cases = list_cases(parser.parse_args().long)
+    run(sys.executable, "-m", "tests.pinned.renew", *cases)
+    with TemporaryDirectory() as folder:
+        renew_quotations(Path(folder))
+        renew_pictures(Path(folder))
+    renew_notebook()
+    tests = subprocess.run([sys.executable, "-m", "pytest", "-q", "--no-header", "-rf", *PAGES], cwd=ROOT, check=False)
+    run("git", "diff", "--stat")
+    print("\nFor a person:")
+    print("- say in the docstring of tests/pinned/test_pinned.py why the results changed")
+    if tests.returncode:
+        print("- the tests above: figures in pages that no longer agree with a result or a record")
+    print("- records that the constant belongs to (table in CONTRIBUTING.md), then the README's table from them:")
+    print("\n".join(list_records()))
+
+
+if __name__ == "__main__":
+    main()
