@@ -18,7 +18,7 @@ from pydantic import ConfigDict, ValidationError, create_model, model_validator
 from tomlkit.exceptions import TOMLKitError
 
 from pan_scdg.errors import UserError, UserErrors
-from pan_scdg.methods import METHODS, Method, MethodOptions, MethodSettings, load_settings
+from pan_scdg.methods import FILES, METHODS, Method, MethodOptions, MethodSettings, load_settings, register_method
 from pan_scdg.models.catalogue import find_licence
 from pan_scdg.settings import ProfileTables
 
@@ -47,7 +47,18 @@ class Profile(ProfileTables):
         present: Any = {
             name_table(method): (load_settings(method) | None, None) for method in METHODS if name_table(method) in data
         }
+        decide = data.get("decide")
+        method = decide.get("method") if isinstance(decide, Mapping) else None
+        if isinstance(method, str) and method not in METHODS and name_table(method) in data:
+            raise ValueError(f"the method {method!r} is not registered: give its file with --method FILE.py")
         return dict(create_model("Tables", __base__=ProfileTables, **present).model_validate(data))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Return what registers the method of the profile in another process first, if it is a user's file."""
+        method = None if self.decide is None else self.decide.method
+        if method not in FILES:
+            return super().__reduce_ex__(protocol)
+        return _restore_profile, (self.model_dump(mode="json", exclude_none=True), FILES[method])
 
     @model_validator(mode="after")
     def _has_a_job(self) -> "Profile":
@@ -230,6 +241,11 @@ def parse_profile(data: Mapping[str, Any], where: str | Path) -> Profile:
         faults = [(".".join(map(str, f["loc"]))[:MAX_NAME_SHOWN] or "profile", f["msg"]) for f in e.errors()]
         errors = [UserError(f"{name}: {what}", "correct the profile", where) for name, what in faults[:MAX_FAULTS]]
         raise UserErrors(errors) from e
+
+
+def _restore_profile(data: Mapping[str, Any], method_file: Path) -> Profile:
+    register_method(method_file)
+    return parse_profile(data, method_file)
 
 
 def _convert_lists(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pan_scdg.cli.options import method_option
 from pan_scdg.errors import UserError, need_packages
 from pan_scdg.logs import say, say_error, show_logs
 
@@ -38,6 +39,7 @@ results_argument = click.argument("results", nargs=-1, required=True, metavar="[
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@method_option
 def cli() -> None:
     """Make the tables and figures of the paper from the results of `pan-scdg run`.
 

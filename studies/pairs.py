@@ -117,7 +117,7 @@ def name_method(profile: Profile) -> str:
         return f"SCDG & {profile.need_model().name}"
     if method == "prompt":
         return f"PlagBench {settings.shots}-shot ({'CoT' if settings.chain_of_thought else 'vanilla'})"
-    return NAMES[method].format(settings)
+    return NAMES.get(method, method).format(settings)
 
 
 def name_results(results: Sequence[Result]) -> list[str]:

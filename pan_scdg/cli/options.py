@@ -21,6 +21,25 @@ profile_option = click.option(
     show_default=True,
     help="Name of a bundled profile, a profile file, or the job.json of a result.",
 )
+
+
+def _register_method(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        from pan_scdg.methods import register_method
+
+        register_method(value)
+
+
+method_option = click.option(
+    "--method",
+    type=FILE,
+    metavar="FILE.py",
+    envvar="PAN_SCDG_METHOD",
+    is_eager=True,  # before a profile with its table is read
+    expose_value=False,
+    callback=_register_method,
+    help="File of a method of your own, which the profile names. The file is run as a program.",
+)
 device_option = click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),

@@ -9,6 +9,7 @@ from pan_scdg.cli.options import (
     FOLDER,
     GroupedCommand,
     cluster_option,
+    method_option,
     model_option,
     truth_option,
     vectors_option,
@@ -18,7 +19,7 @@ from pan_scdg.cli.options import (
 HEADINGS = {
     "Input and output": ("directory", "output", "profile", "truth"),
     "Comparison": ("sample", "seed", "from_corpus", "noise"),
-    "Model": ("model", "device", "engine", "vectors"),
+    "Model": ("method", "model", "device", "engine", "vectors"),
     "Devices": ("workers", "cluster"),
 }
 
@@ -28,6 +29,7 @@ HEADINGS = {
 @click.option("--input", "directory", type=FOLDER, required=True, help="Input folder of the result.")
 @click.option("--output", type=FOLDER, required=True, help="Folder of the new result and of reproduction.json.")
 @click.option("--profile", help="Profile of a result without job.json, or another one.  [default: the recorded one]")
+@method_option
 @truth_option
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="Compute N pairs or queries, drawn by --seed.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of --sample.")

@@ -14,6 +14,7 @@ from pan_scdg.cli.options import (
     device_option,
     engine_option,
     load_chosen_profile,
+    method_option,
     model_option,
     on_error_option,
     over_long_option,
@@ -42,7 +43,7 @@ HEADINGS = {
         "report",
         "overwrite",
     ),
-    "Model": ("profile", "model", "device", "engine", "over_long", "threshold", "q", "vectors"),
+    "Model": ("profile", "method", "model", "device", "engine", "over_long", "threshold", "q", "vectors"),
     "Devices": ("workers", "cluster"),
     "Retrieval": ("index", "candidates"),
 }
@@ -67,6 +68,7 @@ HEADINGS = {
     help="Folder of the results.",
 )
 @profile_option
+@method_option
 @device_option
 @engine_option
 @model_option

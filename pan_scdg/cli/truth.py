@@ -9,6 +9,7 @@ from pan_scdg.cli.options import (
     FILE,
     FOLDER,
     json_option,
+    method_option,
     profile_option,
     truth_option,
 )
@@ -25,6 +26,7 @@ from pan_scdg.logs import say
     help="Result of `run --scores-only` with this profile, or of `check`.",
 )
 @profile_option
+@method_option
 @click.option("--write", type=FILE, required=True, help="Profile file to write.")
 @truth_option
 @click.option(

@@ -4,8 +4,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,7 +88,11 @@ def _list_faults(entry: Submission) -> list[str]:
 
 
 def choose_submission(
-    submissions: dict[str, Submission], name: str, manifest: Path, own_profile: Path | None = None
+    submissions: dict[str, Submission],
+    name: str,
+    manifest: Path,
+    own_profile: Path | None = None,
+    method: Path | None = None,
 ) -> Submission:
     """Return the submission of this name, with a profile that can decide.
 
@@ -96,7 +100,8 @@ def choose_submission(
         submissions: all entries.
         name: of the entry.
         manifest: their file.
-        own_profile: a file that replaces the profile of the entry; see `put_profile`.
+        own_profile: a file that replaces the profile of the entry; see `put_files`.
+        method: the registered file of its method.
 
     Raises:
         UserError: the name is unknown, or its profile is missing, not in the image or was never calibrated.
@@ -106,11 +111,13 @@ def choose_submission(
     entry = submissions[name]
     profile = load_profile(entry.profile if own_profile is None else str(own_profile))
     if own_profile is not None:
-        if not re.match(IDENTIFIER, own_profile.name):
-            what = "the name of the profile contains characters that TIRA's command cannot contain"
-            raise UserError(what, "use letters, digits, dots, hyphens and underscores only", own_profile)
+        for file in (own_profile, *([] if method is None else [method])):
+            if not re.match(IDENTIFIER, file.name):
+                what = "the name of the file contains characters that TIRA's command cannot contain"
+                raise UserError(what, "use letters, digits, dots, hyphens and underscores only", file)
         path = f"{IN_IMAGE}/{own_profile.name}"
-        command = re.sub(rf"(--profile\s+){re.escape(entry.profile)}(?!\S)", rf"\g<1>{path}", entry.command)
+        more = "" if method is None else f" --method {IN_IMAGE}/{method.name}"
+        command = re.sub(rf"(--profile\s+){re.escape(entry.profile)}(?!\S)", rf"\g<1>{path}{more}", entry.command)
         entry = entry.model_copy(update={"profile": path, "command": command})
     elif entry.profile not in list_profiles():
         what = f"{name}.profile is {entry.profile}, which is not in the image"
@@ -123,21 +130,21 @@ def choose_submission(
 
 
 @contextmanager
-def put_profile(own_profile: Path, repository: Path) -> Iterator[None]:
-    """Put a profile into the folder that a build copies into the image, as long as the context lasts.
+def put_files(files: Iterable[Path], repository: Path) -> Iterator[None]:
+    """Put files into the folder that a build copies into the image, as long as the context lasts.
 
     Raises:
         UserError: a file of this name is there.
     """
-    copy = repository / COPIED / own_profile.name
-    if copy.exists():
-        raise UserError("already exists", "remove it, or rename the profile", copy)
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        shutil.copyfile(own_profile, copy)
+    with ExitStack() as stack:
+        for file in files:
+            copy = repository / COPIED / file.name
+            if copy.exists():
+                raise UserError("already exists", "remove it, or rename your file", copy)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            stack.callback(copy.unlink, missing_ok=True)
+            shutil.copyfile(file, copy)
         yield
-    finally:
-        copy.unlink(missing_ok=True)
 
 
 def make_call(entry: Submission, repository: Path, dry_run: bool, build_args: str | None = None) -> list[str]:

@@ -4,6 +4,10 @@ A method measures numbers. Its table in the profile, a `MethodSettings`, makes o
 what decides, writes and calibrates is the same for all methods.
 """
 
+import importlib.util
+import re
+import sys
+import traceback
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +41,9 @@ METHODS = {
     "prompt": "pan_scdg.methods.prompts:PromptSettings",
 }
 """Module and settings of each method, which is imported when a profile has its table: ``[char_ngrams]`` etc."""
+FILES: dict[str, Path] = {}
+"""The files of the methods that `register_method` registered."""
+OWN_MODULE = "pan_scdg_method_"
 UNKNOWN_SCRIPT = "the embedding model does not know the script"
 """Begins a warning: to such a model all texts in that script are alike."""
 Values = Mapping[str, float]
@@ -203,6 +210,47 @@ def load_settings(method: str) -> type[MethodSettings]:
     module, _, name = METHODS[method].partition(":")
     settings: type[MethodSettings] = getattr(import_module(module), name)
     return settings
+
+
+def register_method(path: Path) -> str:
+    """Register the method in a Python file, which is run; return its name, the file's with hyphens: ``my-method``.
+
+    The file has one class of settings. It counts as the module ``pan_scdg_method_NAME``.
+
+    Raises:
+        UserError: the file is missing, cannot be run, or has no method or a name that cannot be one.
+    """
+    path = path.resolve()
+    method, module_name = path.stem.replace("_", "-"), f"{OWN_MODULE}{path.stem}"
+    if FILES.get(method) == path:
+        return method
+    if path.suffix != ".py" or not path.is_file():
+        raise UserError("is not a Python file", "correct --method", path)
+    if not re.fullmatch("[a-z][a-z0-9_]*", path.stem) or (method in METHODS and method not in FILES):
+        what = "the name of the file is that of the method, which it cannot be"
+        raise UserError(what, "use small letters, digits and underscores, and no name of another method", path)
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise UserError("is not a Python file", "correct --method", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as e:
+        del sys.modules[module_name]
+        lines = [frame.lineno for frame in traceback.extract_tb(e.__traceback__) if frame.filename == str(path)]
+        line = e.lineno if isinstance(e, SyntaxError) else lines[-1] if lines else None
+        raise UserError(f"cannot be run: {type(e).__name__}: {e}", "correct the method", path, line) from e
+    kinds = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, MethodSettings) and value.__module__ == module_name
+    ]
+    if len(kinds) != 1:
+        what = f"has {len(kinds)} classes of settings, not one"
+        raise UserError(what, "see the extensions in docs/architecture.md", path)
+    METHODS[method], FILES[method] = f"{module_name}:{kinds[0]}", path
+    return method
 
 
 def cover_both(pair: TextPair) -> tuple[Passage, ...]:
