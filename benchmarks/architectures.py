@@ -1,7 +1,7 @@
 """Compare both engines with a plain forward pass, for many architectures: ``python -m benchmarks.architectures``.
 
 Every model is tiny and random, saved, and loaded as a user's checkpoint is. The plain pass is the whole model in
-float32 with the attention that is written out, without a mask, cache or slices; its log-softmax is float64. The inputs
+float32 with the attention that is written out, without a mask or slices; its log-softmax is float64. The inputs
 are some alone and some with a common context, all longer than the sliding windows. The table is
 ``docs/architectures.md``.
 """
@@ -36,8 +36,143 @@ SIZE = {
 }
 """A large range keeps the random logits far from uniform, so that a mistake shows."""
 EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
-NOT_TESTED = "bart"
-FAMILIES: dict[str, dict[str, Any]] = {}
+SAME_HEADS = {"num_key_value_heads": 4}
+DEEPSEEK = {
+    **EXPERTS,
+    **SAME_HEADS,
+    "head_dim": 4,
+    "q_lora_rank": 8,
+    "kv_lora_rank": 8,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 4,
+    "v_head_dim": 8,
+    "n_routed_experts": 4,
+    "n_group": 1,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+}
+WINDOWED = {"sliding_window": WINDOW}
+SLIDING, FULL = "sliding_attention", "full_attention"
+MIXED = {**WINDOWED, "layer_types": [SLIDING, FULL]}
+MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "apertus": {},
+    "arcee": {},
+    "bamba": {**MAMBA, "attn_layer_indices": [1]},
+    "biogpt": {},
+    "bitnet": {},
+    "bloom": {},
+    "codegen": {"rotary_dim": 4},
+    "cohere": {},
+    "cohere2": MIXED,
+    "ctrl": {"dff": 48},
+    "dbrx": {"attn_config": {"clip_qkv": 8, "kv_n_heads": 2}, "ffn_config": {"ffn_hidden_size": 48}, "d_model": 32},
+    "deepseek_v2": DEEPSEEK,
+    "deepseek_v3": DEEPSEEK,
+    "diffllama": {},
+    "doge": {},
+    "dots1": {**MIXED, **DEEPSEEK, "n_shared_experts": 1, "head_dim": 8},
+    "ernie4_5": {},
+    "ernie4_5_moe": {**EXPERTS, "moe_num_experts": 4, "moe_k": 2},
+    "exaone4": MIXED,
+    "falcon": {"alibi": False, "head_dim": None},
+    "falcon_h1": {**MAMBA, "mamba_d_ssm": 64},
+    "falcon_mamba": {"state_size": 8},
+    "flex_olmo": EXPERTS,
+    "gemma": {},
+    "gemma2": MIXED,
+    "gemma3_text": MIXED,
+    "gemma3n_text": {
+        **MIXED,
+        "num_hidden_layers": 4,
+        "layer_types": [SLIDING, FULL] * 2,
+        "num_kv_shared_layers": 2,
+    },
+    "glm": {},
+    "glm4": {},
+    "glm4_moe": {**EXPERTS, "n_routed_experts": 4, "first_k_dense_replace": 1},
+    "gpt2": {},
+    "gpt_bigcode": {},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]], "num_layers": 2, "window_size": WINDOW},
+    "gpt_neox": {},
+    "gpt_neox_japanese": {},
+    "gpt_oss": {**MIXED, **EXPERTS},
+    "gptj": {"rotary_dim": 4},
+    "granite": {"logits_scaling": 8.0},
+    "granitemoe": {"logits_scaling": 8.0},
+    "granitemoehybrid": {**MAMBA, "layer_types": ["mamba", "attention"]},
+    "helium": {},
+    "hunyuan_v1_dense": {},
+    "hunyuan_v1_moe": {"num_experts": 4, "moe_topk": 2},
+    "jamba": {
+        "use_mamba_kernels": False,
+        "num_experts": 2,
+        "mamba_dt_rank": 4,
+        "attn_layer_offset": 1,
+        "attn_layer_period": 2,
+    },
+    "jetmoe": {"kv_channels": 8},
+    "lfm2": {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3},
+    "llama": {},
+    "llama4_text": {"intermediate_size_mlp": 48, "num_local_experts": 2},
+    "mamba": {"state_size": 8},
+    "mamba2": {"num_heads": 8, "head_dim": 8, "state_size": 8, "n_groups": 2, "expand": 2},
+    "minimax": {"layer_types": ["linear_attention", "full_attention"], **EXPERTS},
+    "ministral": MIXED,
+    "mistral": WINDOWED,
+    "mixtral": {**WINDOWED, **EXPERTS},
+    "modernbert-decoder": {"local_attention": WINDOW, "global_attn_every_n_layers": 2},
+    "mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 128},
+    "nemotron": {},
+    "olmo": {},
+    "olmo2": {},
+    "olmo3": MIXED,
+    "olmoe": EXPERTS,
+    "openai-gpt": {},
+    "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
+    "persimmon": SAME_HEADS,
+    "phi": SAME_HEADS,
+    "phi3": WINDOWED,
+    "phimoe": EXPERTS,
+    "qwen2": {"use_sliding_window": True, **MIXED},
+    "qwen2_moe": {**EXPERTS, "shared_expert_intermediate_size": 16},
+    "qwen3": {},
+    "qwen3_moe": EXPERTS,
+    "qwen3_next": {
+        **EXPERTS,
+        "layer_types": ["linear_attention", "full_attention"],
+        "linear_num_value_heads": 4,
+        "linear_num_key_heads": 2,
+        "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8,
+        "shared_expert_intermediate_size": 16,
+    },
+    "recurrent_gemma": {
+        "max_position_embeddings": None,
+        "lru_width": 32,
+        "attention_window_size": 64,
+        "block_types": ["recurrent", "attention"],
+    },
+    "rwkv": {"attention_hidden_size": 32},
+    "seed_oss": {},
+    "smollm3": {},
+    "stablelm": {},
+    "starcoder2": WINDOWED,
+    "vaultgemma": MIXED,
+    "xglm": {"d_model": 32, "ffn_dim": 48, "num_layers": 2, "attention_heads": 4},
+    "xlnet": {"max_position_embeddings": None, "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48},
+    "zamba2": {
+        "num_hidden_layers": 3,
+        "layers_block_type": ["mamba", "mamba", "hybrid"],
+        "n_mamba_heads": 8,
+        "mamba_headdim": 8,
+        "mamba_d_state": 8,
+        "mamba_ngroups": 1,
+        "num_mem_blocks": 1,
+        "hybrid_layer_ids": [2],
+    },
+}
+"""Architectures by their ``model_type``, with further fields of the config."""
 
 
 class Comparison(NamedTuple):
@@ -55,7 +190,8 @@ def save_model(architecture: str, folder: Path) -> None:
     import transformers
 
     torch.manual_seed(0)
-    config: Any = transformers.AutoConfig.for_model(architecture, **SIZE | FAMILIES.get(architecture, {}))
+    fields = SIZE | FAMILIES[architecture]
+    config: Any = transformers.AutoConfig.for_model(architecture, **{k: v for k, v in fields.items() if v is not None})
     model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         for weight in model.parameters():

@@ -29,8 +29,10 @@ from pan_scdg.lm.packing import (
     build_not_packable_error,
     check_computed,
     check_config,
+    check_layers,
     count_own_tokens,
     count_row_tokens,
+    list_windows,
     plan_rows,
 )
 from pan_scdg.logs import say
@@ -140,7 +142,7 @@ class PackedEngine:
         self._lm, self._backend, self._budget = lm, find_backend(attention), budget
         self.attention: str | None = attention
         self._decoder, self._head = get_decoder_and_head(lm.model)
-        self._layers = list(range(lm.model.config.get_text_config().num_hidden_layers))
+        self._windows = list_windows(lm)
         vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
         self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
         self._length_step = 1 if on_cpu else LENGTH_STEP
@@ -226,7 +228,7 @@ class PackedEngine:
 
         ids, positions, packing = self._pack_row(row, items)
         self.tokens += len(ids)
-        if packing.is_plain:
+        if packing.is_plain and self._decoder.config._attn_implementation != "eager":
             # no token attends to the padding after it
             tokens = torch.from_numpy(np.pad(ids, (0, self._count_padding(len(ids))))).to(self._lm.device)[None]
             # the model's own attention is the fastest; why with a mask: see `compute_target_log_probs`
@@ -238,10 +240,7 @@ class PackedEngine:
         position_ids = torch.from_numpy(positions).to(self._lm.device)[None]
         with _use_packed_attention(self._decoder):
             hidden = self._decoder(input_ids=tokens, position_ids=position_ids, use_cache=False, packing=packing)
-        if packing.layers != self._layers:
-            raise build_not_packable_error(
-                self._lm, f"uses packed attention in {len(packing.layers)} of its {len(self._layers)} layers"
-            )
+        check_layers(self._lm, packing, self._windows)
         return self._score_row(hidden.last_hidden_state[0], row, items)
 
     def _pack_row(
@@ -259,6 +258,7 @@ class PackedEngine:
                 pieces.append((ids, part.prefix))
         packing = Packing(self._backend, self._make_spans(len(ids) for ids, _ in pieces))
         if shared:
+            packing.counts = [len(part.members) for part in shared]
             packing.prefixes = self._make_spans(part.prefix for part in shared)
             packing.continued = self._make_spans(
                 sum(count_own_tokens(items[member], part.prefix) for member in part.members) for part in shared

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import InputError, UserError
 from pan_scdg.models.devices import explain_too_large, free_memory, is_out_of_memory
-from pan_scdg.models.load import LanguageModel, get_decoder_and_head
+from pan_scdg.models.load import LanguageModel, call, get_decoder_and_head, needs_cache
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
@@ -48,16 +48,16 @@ def _compute(lm: LanguageModel, item: ScoringInput, rows: int) -> LogProbs:
         # A mask of ones changes nothing. Without mask and cache, transformers checks for several sequences packed into
         # one and builds a [length, length] causal mask; attention then takes twice the time on a CPU.
         seen = torch.ones_like(ids[None])
-        inputs = {"input_ids": ids[None], "attention_mask": seen, "use_cache": False}
+        inputs = {"input_ids": ids[None], "attention_mask": seen, "use_cache": needs_cache(lm.model)}
         target = ids[len(item.context_ids) :]
         # The logits of position t predict token t + 1; those of the last position are not needed.
         if lm.has_plain_logits:
             decoder, head = get_decoder_and_head(lm.model)
-            before = decoder(**inputs).last_hidden_state[0, -len(target) - 1 : -1]
+            before = call(decoder, **inputs).last_hidden_state[0, -len(target) - 1 : -1]
         else:
             if "logits_to_keep" in signature(lm.model.forward).parameters:
                 inputs["logits_to_keep"] = len(target) + 1
-            head, before = torch.nn.Identity(), lm.model(**inputs).logits[0, -len(target) - 1 : -1]
+            head, before = torch.nn.Identity(), call(lm.model, **inputs).logits[0, -len(target) - 1 : -1]
         chunks = (
             gather_log_softmax(head(h), t)
             for h, t in zip(torch.split(before, rows), torch.split(target, rows), strict=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pan_scdg.errors import UserError, get_first_line
+from pan_scdg.lm.attention import Packing
 from pan_scdg.lm.logprobs import LogProbs, compute_target_log_probs
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
 from pan_scdg.scdg.sequences import ScoringInput
@@ -119,6 +120,8 @@ def _split_part(part: Shared, items: Sequence[ScoringInput], budget: int) -> lis
     ]
 
 
+SLIDING = "sliding_attention"
+"""The type of a layer with a sliding window."""
 UNPACKABLE_ROPES = ("dynamic", "longrope")
 """Rotary embeddings whose angles depend on the longest position of a call."""
 ALONE_LENGTHS, SHARED_LENGTHS, CONTEXT_LENGTH = ((3, 5), (1, 8)), (4, 7), 6
@@ -142,16 +145,36 @@ def check_config(lm: LanguageModel) -> None:
     if not lm.has_plain_logits:
         raise build_not_packable_error(lm, "changes logits after its output head")
     text = lm.model.config.get_text_config()
-    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
+    kinds = set(getattr(text, "layer_types", None) or []) - {"full_attention", SLIDING}
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
     kind = rope.get("rope_type", rope.get("type", "default"))
-    window = getattr(text, "sliding_window", None) if getattr(text, "use_sliding_window", True) else None
     what = ["queries scaled by their place in the row (as in transformers 5.0)"] if _scales_by_row(lm, rope) else []
-    what += [*sorted(kinds - {"full_attention"}), *([f"{kind} rotary embedding"] if kind in UNPACKABLE_ROPES else [])]
-    if window is not None and window < (lm.positions or window + 1):
-        what.append(f"a sliding window of {window} tokens")
+    what += [f"layers of type {other}" for other in sorted(kinds)]
+    what += [f"{kind} rotary embedding"] if kind in UNPACKABLE_ROPES else []
     if what:
         raise build_not_packable_error(lm, f"has {', '.join(what)}")
+
+
+def list_windows(lm: LanguageModel) -> list[int | None]:
+    """Return the number of tokens that a token attends to in each layer; None: all before it."""
+    text = lm.model.config.get_text_config()
+    window = getattr(text, "sliding_window", None) if getattr(text, "use_sliding_window", True) else None
+    kinds = getattr(text, "layer_types", None) or [SLIDING] * text.num_hidden_layers
+    return [_limit_window(lm, window) if kind == SLIDING else None for kind in kinds]
+
+
+def _limit_window(lm: LanguageModel, window: int | None) -> int | None:
+    """Return the window, None if it is as long as the longest input."""
+    return None if window is None or window >= (lm.positions or window + 1) else window
+
+
+def check_layers(lm: LanguageModel, packing: Packing, windows: Sequence[int | None]) -> None:
+    """Raise UserError unless all layers have used the packed attention of a row, with the windows of the config."""
+    if packing.layers != list(range(len(windows))):
+        used = f"uses packed attention in {len(packing.layers)} of its {len(windows)} layers"
+        raise build_not_packable_error(lm, used)
+    if [_limit_window(lm, window) for window in packing.windows] != list(windows):
+        raise build_not_packable_error(lm, "does not tell its attention the sliding windows")
 
 
 def _scales_by_row(lm: LanguageModel, rope: Mapping[str, Any]) -> bool:

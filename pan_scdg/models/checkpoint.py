@@ -50,8 +50,9 @@ PUBLISHED = "as-published"
 """The position rule that changes nothing."""
 NEWER_TRANSFORMERS = {"ministral3": "5.23.0"}
 """Text architectures that the pinned transformers lacks, with a release that the tests of ``lm/`` pass with."""
-POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
-"""Fields for the longest input in tokens: that of most architectures, and those of GPT-2 and MPT."""
+POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "attention_window_size")
+"""Fields for the longest input in tokens: that of most architectures, and those of GPT-2, MPT and RecurrentGemma, whose
+window transformers leaves out in longer inputs."""
 FIELD_TYPES = {
     "model_type": str,
     **dict.fromkeys(POSITIONS, int),

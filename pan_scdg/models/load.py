@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -143,9 +144,22 @@ def load_model(
 
 def get_decoder_and_head(model: Any) -> tuple[Any, Any]:
     """Return the text decoder, whose last hidden states include the final norm, and the output head."""
-    decoder = model.get_decoder()
-    # GPT-2 and GPT-NeoX keep it under a name that `get_decoder` does not look for, and return themselves
-    return model.base_model if decoder is model else decoder, model.get_output_embeddings()
+    decoder, head = model.get_decoder(), model.get_output_embeddings()
+    # `get_decoder` returns what has the name `decoder` or `model`: GPT-2 and GPT-NeoX have neither, and it returns
+    # themselves; the `decoder` of ModernBERT is its output head
+    return model.base_model if decoder in (model, head) else decoder, head
+
+
+def needs_cache(model: Any) -> bool:
+    """Return True if layers read the keys and values of others from the cache, and compute other ones without it."""
+    return bool(getattr(model.config.get_text_config(), "num_kv_shared_layers", 0))  # Gemma 3n
+
+
+def call(module: Any, **arguments: Any) -> Any:
+    """Return the output of a model or decoder, called with those arguments that it takes."""
+    taken = signature(module.forward).parameters
+    takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
+    return module(**{name: value for name, value in arguments.items() if takes_all or name in taken})
 
 
 def check_probes(tokenizer: Tokenizer, probes: Mapping[str, Sequence[int]], folder: Path) -> None:
@@ -253,23 +267,28 @@ def _check_logits(model: Any, folder: Path) -> bool:
     import torch
 
     ids = torch.arange(4, device=model.device)[None]
+    cached = needs_cache(model)
     relative = 1e-4 if model.dtype == torch.float32 else 2e-2
 
     def is_same(logits: Any, expected: Any) -> bool:
         return logits.shape == expected.shape and bool((logits - expected).abs().max() <= relative * largest)
 
     with torch.inference_mode():
-        own = model(input_ids=ids, use_cache=False).logits.float()
+        own = call(model, input_ids=ids, use_cache=cached).logits.float()
         if not own.isfinite().all() or bool((own == own[..., :1]).all()):
             what = "the model gives all tokens the same probability, or values that are not finite"
             raise UserError(f"{what}: its weights are damaged", FETCH_AGAIN, folder)
         largest = own.abs().max()
-        if not is_same(model(input_ids=ids[:, :3], use_cache=False).logits.float(), own[:, :3]):
+        begun = call(model, input_ids=ids[:, :3], attention_mask=torch.ones_like(ids[:, :3]), use_cache=cached)
+        if not is_same(begun.logits.float(), own[:, :3]):
+            if model.config._attn_implementation != "eager":
+                model.set_attn_implementation("eager")  # Doge has a mask of its own, with which sdpa is not causal
+                return _check_logits(model, folder)
             what = f"{type(model).__name__} is not causal: a token changes the probabilities of those before it"
             raise UserError(what, "use a causal language model", folder)
         text = model.config.get_text_config()
         decoder, head = get_decoder_and_head(model)
         if any(getattr(text, f, plain) not in (None, plain) for f, plain in ALTERED_LOGITS.items()) or head is None:
             return False
-        hidden = getattr(decoder(input_ids=ids, use_cache=False), "last_hidden_state", None)
+        hidden = getattr(call(decoder, input_ids=ids, use_cache=cached), "last_hidden_state", None)
         return hidden is not None and is_same(head(hidden).float(), own)

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 from benchmarks.architectures import compare
 
 TOLERANCE = 2e-5
-PACKED = ("gpt2", "gpt_neox")
+PACKED = ("gpt2", "gpt_neox", "mistral", "gemma3_text", "gpt_oss")
 ONE_AT_A_TIME = ("gemma2", "bloom", "mamba")
 
 

@@ -24,17 +24,25 @@ def devices(name: str) -> list[tuple[str, Any]]:
     return [("cuda", torch.bfloat16)]
 
 
-def literal(q: Any, k: Any, v: Any, seen: Any, scale: float) -> Any:
-    """``softmax(q k^T) v`` over the keys that are seen, in float64, heads of queries sharing those of keys."""
+def literal(q: Any, k: Any, v: Any, seen: Any, scale: float, sinks: Any = None) -> Any:
+    """``softmax(q k^T) v`` over the keys that are seen and a sink, in float64; heads of queries share those of keys."""
     groups = q.shape[1] // k.shape[1]
     q, k, v = q.double(), k.double().repeat_interleave(groups, 1), v.double().repeat_interleave(groups, 1)
     scores = torch.einsum("nhd,mhd->hnm", q, k) * scale
-    return torch.einsum("hnm,mhd->nhd", scores.masked_fill(~seen, -torch.inf).softmax(-1), v)
+    scores = scores.masked_fill(~seen, -torch.inf)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.double()[:, None, None].expand(-1, len(q), 1)], 2)
+    return torch.einsum("hnm,mhd->nhd", scores.softmax(-1)[..., : len(k)], v)
 
 
 @pytest.mark.parametrize("name", sorted(BACKENDS))
 @pytest.mark.parametrize("kept", [False, True])
-def test_each_token_sees_what_it_should(name: str, kept: bool) -> None:
+@pytest.mark.parametrize("window", [None, 1, 3, 6, 100])
+@pytest.mark.parametrize("with_sinks", [False, True])
+def test_each_token_sees_what_it_should(
+    name: str, kept: bool, window: int | None, with_sinks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "WINDOW_QUERIES", 4)
     for device, dtype in devices(name):
         torch.manual_seed(0)
         # Prefixes of 5 and 3 tokens, one sequence of 4 alone; two continuations of the first prefix, one of the second.
@@ -47,18 +55,23 @@ def test_each_token_sees_what_it_should(name: str, kept: bool) -> None:
         seen = (number[:, None] == number) & (torch.arange(total)[:, None] >= torch.arange(total))
         for sequence, prefix in ((3, 0), (4, 0), (5, 1)):
             seen |= (number[:, None] == sequence) & (number == prefix)
-        expected = literal(q, k, v, seen.to(device), 0.3)
-        packing = Packing(find_backend(name), Spans(own, device))
+        if window is not None:
+            starts = torch.tensor([0, 0, 0, 5, 5, 3])  # positions of the first token of each sequence
+            place = torch.cat([torch.arange(n) for n in own]) + starts[number]
+            seen &= place[:, None] - place < window
+        sinks = torch.randn(4, device=device) if with_sinks else None
+        expected = literal(q, k, v, seen.to(device), 0.3, sinks)
+        packing = Packing(find_backend(name), Spans(own, device), counts=(2, 1))
         packing.prefixes, packing.continued = Spans(prefixes, device), Spans(tuple(map(sum, tails)), device)
         start = 0
         if kept:
             packing.keep = []
-            packing.attend(0, q, k, v, 0.3)
+            packing.attend(0, q, k, v, 0.3, window)
             start = sum(prefixes) + alone
             packing = Packing(
-                packing.backend, Spans(own[3:], device), packing.continued, packing.prefixes, packing.keep
+                packing.backend, Spans(own[3:], device), packing.continued, packing.prefixes, packing.keep, None, (2, 1)
             )
-        found = packing.attend(0, q[start:], k[start:], v[start:], 0.3)
+        found = packing.attend(0, q[start:], k[start:], v[start:], 0.3, window, sinks)
         # Weights and mixture are rounded to the type; a score that is off by d makes a weight off by d of itself.
         score = 0.3 * (q.norm(dim=2).max() * k.norm(dim=2).max()).item()
         rounding = relative_error(str(dtype).removeprefix("torch."), 2, total)
