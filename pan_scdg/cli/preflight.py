@@ -19,9 +19,20 @@ LOG = "preflight.txt"
     envvar="inputDataset",
     help="Input folder, for an estimate of the hours that it takes.",
 )
+@click.option(
+    "--deadline",
+    type=click.FloatRange(0, min_open=True),
+    metavar="HOURS",
+    envvar="PAN_SCDG_DEADLINE",
+    default=24,
+    show_default=True,
+    help="Hours that the run may take.",
+)
 @device_option
 @click.pass_context
-def preflight(context: click.Context, profile: str, output: Path, directory: Path | None, device: str) -> None:
+def preflight(
+    context: click.Context, profile: str, output: Path, directory: Path | None, deadline: float, device: str
+) -> None:
     """Try device, driver, memory, models, attention and speed in some minutes.
 
     The last line is "ready" (exit code 0) or "not ready" (exit code 2).
@@ -33,7 +44,7 @@ def preflight(context: click.Context, profile: str, output: Path, directory: Pat
     from pan_scdg.jobs.preflight import Preflight
     from pan_scdg.profile import load_profile
 
-    flight = Preflight(load_profile(profile), device, output, directory)
+    flight = Preflight(load_profile(profile), device, output, directory, deadline)
     output.mkdir(parents=True, exist_ok=True)
     with open(output / LOG, "w", encoding="utf-8") as log:
         for line in flight.run():

@@ -214,11 +214,9 @@ class Workers(Generic[Task, Result]):
             if not calls[0].future.done():
                 pending = [call.future for call in calls if not call.future.done()]
                 wait(pending, WAIT_SECONDS, FIRST_COMPLETED)
-            for number, call in enumerate(calls):
-                if error := call.find_failure(len(self._processes) > 1):
-                    calls[number] = self._repeat(call, error, calls)
             while calls and calls[0].future.done() and not calls[0].find_failure(len(self._processes) > 1):
                 yield calls.popleft().future.result()
+            self._repeat_failed(calls)
 
     def _can_take(self, calls: Sequence[_Call]) -> bool:
         unfinished = sum(not call.future.done() for call in calls)
@@ -233,30 +231,38 @@ class Workers(Generic[Task, Result]):
             process = min(self._processes, key=lambda one: numbers[id(one)])
         return _Call(task, process, process.submit(task, failures > 1), process.starts, failures)
 
-    def _repeat(self, call: _Call, error: Exception, calls: Iterable[_Call]) -> _Call:
-        """Send a task again after the failure of its device.
+    def _repeat_failed(self, calls: deque[_Call]) -> None:
+        """Start the processes whose device failed again, and send them the tasks that they had.
 
         Raises:
             LostDeviceError: no device is left.
         """
-        process, failures = call.process, call.failures
-        if process in self._processes and process.starts == call.starts:  # else it ended for another task
-            failures += 1
-            what = f"{process.name}: {escape_controls(get_first_line(error)[:MAX_MESSAGE_LENGTH])}"
-            if failures < MAX_FAILURES and not isinstance(error, LostDeviceError | UnusableDeviceError):
-                half = " with half the tokens" if failures > 1 else ""
-                say([f"warning: {what}: trying again in another process{half}"])
-                process.restart()
-            else:
-                self._processes.remove(process)
-                process.end()
-                self.incidents.append(f"lost {what}")
-                if not self._processes:
-                    raise LostDeviceError(what) from error
-                say([f"warning: {what}: computing on the other devices"])
-        if process in self._processes:
-            return self._send(call.task, calls, failures, process)
-        return self._send(call.task, calls)
+        several = len(self._processes) > 1
+        for call in calls:
+            error = call.find_failure(several)
+            if error is not None and call.process in self._processes and call.process.starts == call.starts:
+                call.failures += 1
+                self._mend(call.process, call.failures, error)
+        for number, call in enumerate(calls):
+            if call.find_failure(several):
+                kept = call.process in self._processes
+                failures, process = (call.failures, call.process) if kept else (0, None)
+                calls[number] = self._send(call.task, calls, failures, process)
+
+    def _mend(self, process: Process, failures: int, error: Exception) -> None:
+        """Start a process again, unless its device failed too often at a task; then it is lost."""
+        what = f"{process.name}: {escape_controls(get_first_line(error)[:MAX_MESSAGE_LENGTH])}"
+        if failures < MAX_FAILURES and not isinstance(error, LostDeviceError | UnusableDeviceError):
+            half = " with half the tokens" if failures > 1 else ""
+            say([f"warning: {what}: trying again in another process{half}"])
+            process.restart()
+            return
+        self._processes.remove(process)
+        process.end()
+        self.incidents.append(f"lost {what}")
+        if not self._processes:
+            raise LostDeviceError(what) from error
+        say([f"warning: {what}: computing on the other devices"])
 
     def _open_processes(self) -> None:
         """Start a process for each device; one alone if Ray cannot start them on this machine.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from pan_scdg.errors import UserError, escape_controls, get_first_line
+from pan_scdg.jobs.clock import FIRST_STAGE_SHARE, LIMIT_HOURS, WRITING_SHARE
 from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.jobs.options import choose_device
 from pan_scdg.jobs.retrieval import RetrievalWorker
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     import torch
 
 Value = TypeVar("Value")
-LIMIT_HOURS = 24
-"""TIRA's limit."""
 MAX_DIFFERENCES = {"float32": 0.01, "bfloat16": 0.05, "float16": 0.05}
 """Largest mean difference of log-probabilities from those of written-out attention, as a share of their deviation.
 
@@ -137,10 +136,18 @@ class Preflight:
         device: "auto", "cpu" or "cuda".
         output: a folder on the disk of the results.
         directory: an input whose tokens are counted; None: none.
+        deadline: hours that the run may take.
     """
 
-    def __init__(self, profile: Profile, device: str, output: Path, directory: Path | None = None) -> None:
-        self._output = output
+    def __init__(
+        self,
+        profile: Profile,
+        device: str,
+        output: Path,
+        directory: Path | None = None,
+        deadline: float = LIMIT_HOURS,
+    ) -> None:
+        self._output, self._deadline = output, deadline
         self._profile, self._asked, self._directory = profile, device, directory
         self._device = "cpu"
         self.failures = 0
@@ -169,7 +176,8 @@ class Preflight:
             speeds["encode"] = yield from self._try_encoder(encoder, "encoder" in models)
         if self._directory is not None and speeds and None not in speeds.values():
             known = {name: one for name, one in speeds.items() if one is not None}
-            yield from self._check("hours", partial(estimate_hours, self._directory, known))
+            estimate = partial(estimate_hours, self._directory, known, self._deadline, speeds.keys() >= {"score"})
+            yield from self._check("hours", estimate)
 
     def _check(self, name: str, compute: Callable[[], tuple[str, Value]]) -> Generator[str, None, Value | None]:
         """Yield the line of a check; return its value, None if it failed."""
@@ -454,17 +462,28 @@ def measure_encoder(encoder: Encoder, texts: list[str], device: str) -> tuple[st
     return f"{speed}; texts of {tokens // len(texts):,} tokens", speed
 
 
-def estimate_hours(directory: Path, speeds: dict[str, tuple[int, Speed]]) -> tuple[str, None]:
-    """Return the hours of a run; raise UserError if it cannot end within TIRA's limit."""
+def estimate_hours(
+    directory: Path, speeds: dict[str, tuple[int, Speed]], deadline: float, rerank: bool
+) -> tuple[str, None]:
+    """Return the hours of a run; raise UserError if a run with this deadline would leave out what the profile asks for.
+
+    Candidates may be left out: the best ones are scored first.
+    """
     hours = {name: tokens / speed.sustained / 3600 for name, (tokens, speed) in speeds.items()}
     text = ", ".join(f"{name} about {speeds[name][0]:,} tokens: {value:.2g} h" for name, value in hours.items())
-    if sum(hours.values()) <= LIMIT_HOURS:
-        return f"{text} (TIRA's limit is {LIMIT_HOURS} h)", None
-    # a run of retrieval that is given a deadline scores the best candidates first, and always ends in time
-    if detect_task(directory) == "pairs" or hours.get("encode", 0.0) > LIMIT_HOURS:
-        raise UserError(f"{text}; TIRA's limit is {LIMIT_HOURS} h", "use a faster device, or a smaller model")
-    share = (LIMIT_HOURS - hours.get("encode", 0.0)) / hours["score"]
-    return f"{text}; {LIMIT_HOURS} h suffice for about {share:.0%} of the candidates: run with --deadline", None
+    encode, score = hours.get("encode", 0.0), hours.get("score", 0.0)
+    if detect_task(directory) == "pairs":
+        if encode + score > deadline:
+            raise UserError(f"{text}; the deadline is {deadline:g} h", "use a faster device, or a smaller model")
+        return f"{text} (the deadline is {deadline:g} h)", None
+    share = FIRST_STAGE_SHARE if rerank else 1 - WRITING_SHARE
+    if encode > share * deadline:
+        what = f"{text}; with --deadline {deadline:g} the index may take {share * deadline:.3g} h, and is left out"
+        raise UserError(what, "use a profile with a smaller encoder, such as pan26-bge-m3-qwen3-8b, or a faster device")
+    if encode + score <= deadline:
+        return f"{text} (the deadline is {deadline:g} h)", None
+    scored = (deadline - encode) / score
+    return f"{text}; {deadline:g} h suffice for about {scored:.0%} of the candidates: run with --deadline", None
 
 
 def check_memory(models: dict[str, FoundModel], device: str) -> tuple[str, None]:

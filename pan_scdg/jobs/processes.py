@@ -116,8 +116,7 @@ class ChildProcess:
     def end(self) -> None:
         """See `Process`."""
         self._process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(END_SECONDS)
+        self._answers.wait()
 
 
 class _Answers:
@@ -129,7 +128,8 @@ class _Answers:
         self._process, self._requests, self._results = process, process.stdin, process.stdout
         self._futures: dict[int, Future[Any]] = {}
         self._numbers, self._lock, self._has_ended = count(), threading.Lock(), False
-        threading.Thread(target=self._receive, daemon=True).start()
+        self._thread = threading.Thread(target=self._receive, daemon=True)
+        self._thread.start()
 
     def send(self, message: Any) -> None:
         """Send an object; the thread that receives notices a process that has ended."""
@@ -149,8 +149,12 @@ class _Answers:
         self.send((number, task, halved))
         return future
 
+    def wait(self) -> None:
+        """Wait until the process has ended and every future has its result."""
+        self._thread.join(END_SECONDS)
+
     def _receive(self) -> None:
-        with suppress(EOFError, OSError, pickle.UnpicklingError):
+        with suppress(Exception):  # the pipe has ended, or cannot be read
             while True:
                 number, succeeded, value = pickle.load(self._results)
                 with self._lock:

@@ -44,7 +44,7 @@ from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.pan.source_retrieval import Corpus, find_queries, read_queries
 from pan_scdg.profile import Profile
-from pan_scdg.progress import Stopwatch, format_count
+from pan_scdg.progress import Progress, Stopwatch, format_count
 from pan_scdg.records import Document, Query
 from pan_scdg.report.pages import write_page
 from pan_scdg.results.files import CANDIDATE_SCORES, CANDIDATES, GAINS, PAGE, RUN, write_lines
@@ -314,10 +314,13 @@ def _search(
     def compute(tasks: Iterable[RetrievalTask]) -> Iterator[Any]:
         return workers.map(tasks, is_late)
 
+    def encode(tasks: Iterable[EncodeTask], progress: Progress) -> Iterator[Any]:
+        return workers.map(tasks, None if clock is None else clock.watch(progress, settings.rerank))
+
     complete = index is not None
     if not complete:
         with watch.measure("index"):
-            complete = build_indexes(corpus, folder, settings, manifest, compute)
+            complete = build_indexes(corpus, folder, settings, manifest, encode)
 
     def find_words() -> Path:
         place = folder if complete else folder.with_name(f"{folder.name}{UNFINISHED}")
@@ -455,6 +458,6 @@ def make_index(profile: Profile, directory: Path, folder: Path, devices: Devices
     corpus = Corpus(directory, Notices(), profile.raw_text)
     manifest = describe_index(settings, corpus, worker.identify().get("encoder"))
     with open_workers(worker, devices) as workers:
-        build_indexes(corpus, folder, settings, manifest, workers.map)
+        build_indexes(corpus, folder, settings, manifest, lambda tasks, _: workers.map(tasks))
     parts = [name for name in manifest if name not in ("format", "corpus")]
     return [f"indexed {format_count(len(corpus), 'document')} ({', '.join(parts)}): {folder}"]

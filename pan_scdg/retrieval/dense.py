@@ -75,6 +75,9 @@ class Searched(NamedTuple):
     seconds: dict[str, float]
 
 
+Encode = Callable[[Iterable[EncodeTask], Progress], Iterator[Float32s]]
+"""Yields the vectors of each task, in order, and is given the progress of the index."""
+
 _encoders: dict[tuple[Path, str, bool], Encoder] = {}
 _loading = Lock()
 
@@ -106,7 +109,7 @@ def build_vectors(
     folder: Path,
     kind: Kind,
     settings: DenseSettings,
-    encode: Callable[[Iterable[EncodeTask]], Iterator[Float32s]],
+    encode: Encode,
     progress: Progress,
 ) -> None:
     """Encode the documents of a corpus into a folder, beginning after those that an earlier process stored."""
@@ -123,7 +126,7 @@ def build_vectors(
             yield EncodeTask(list(chain(*texts)), settings.document_tokens)
 
     with open(folder / VECTORS, "ab") as vectors, open(folder / DOCUMENTS, "a", encoding="ascii") as lines:
-        for encoded in encode(make_tasks()):
+        for encoded in encode(make_tasks(), progress):
             vectors.write(encoded.astype("<f2").tobytes())
             vectors.flush()
             group = pending.popleft()

@@ -7,7 +7,7 @@
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval import bm25_fts5, bm25_impact, bm25_terrier
 from pan_scdg.retrieval.bm25 import LexicalIndex
-from pan_scdg.retrieval.dense import EncodeTask, Float32s, Kind, build_vectors
+from pan_scdg.retrieval.dense import Encode, Kind, build_vectors
 from pan_scdg.settings import RetrievalSettings
 
 FORMAT = 2
@@ -31,8 +31,6 @@ BM25_ENGINES: dict[str, tuple[Callable[..., None], Callable[[Path], LexicalIndex
     "terrier": (bm25_terrier.build_index, bm25_terrier.TerrierIndex),
 }
 """The function that builds the index of an engine, and the one that opens it."""
-
-Encode = Callable[[Iterable[EncodeTask]], Iterator[Float32s]]
 
 
 def describe_index(settings: RetrievalSettings, corpus: Corpus, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -89,7 +87,7 @@ def build_indexes(
         folder: may exist if it has the indexes of this manifest.
         settings: the profile's.
         manifest: see `describe_index`.
-        encode: yields the vectors of each task, in order; it may end before the last one.
+        encode: yields the vectors of each task, in order; it may end before the last one, and is given the progress.
 
     Raises:
         UserError: the folder has other indexes or cannot be written, or an engine is not installed.

@@ -143,19 +143,24 @@ def test_hours_beyond_the_limit(fly: Any, qwen: Path, pairs_input: Path, monkeyp
     code, lines = fly(qwen, "--input", pairs_input)
     assert code == 2
     assert lines[-2].startswith("failed  hours: score ")
-    assert lines[-2].endswith("TIRA's limit is 24 h. Use a faster device, or a smaller model.")
+    assert lines[-2].endswith("the deadline is 24 h. Use a faster device, or a smaller model.")
 
 
-@pytest.mark.parametrize(("speeds", "code"), [([0.001, 1e9], 0), ([1e9, 0.001], 2)])
-def test_a_retrieval_run_beyond_the_limit_needs_a_deadline_and_an_encoder_in_time(
-    speeds: list[float], code: int, fly: Any, retrieval_input: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("speeds", "deadline", "ends"),
+    [
+        ([0.001, 1e9], 24, "24 h suffice for about 2% of the candidates: run with --deadline"),
+        ([1e9, 0.001], 24, "with --deadline 24 the index may take 18 h, and is left out"),
+        ([1e9, 0.001], 1e9, "(the deadline is 1e+09 h)"),
+    ],
+)
+def test_a_retrieval_run_beyond_the_limit_needs_a_deadline_and_an_index_in_its_share_of_it(
+    speeds: list[float], deadline: float, ends: str, fly: Any, retrieval_input: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "measure_speed", lambda *_: Speed(*[speeds.pop(0)] * 3))
-    answer, lines = fly("offline", "--input", retrieval_input)
-    assert answer == code
-    assert lines[-2].startswith("failed  hours" if code else "ok      hours")
-    if not code:
-        assert lines[-2].endswith("24 h suffice for about 2% of the candidates: run with --deadline")
+    code, lines = fly("offline", "--input", retrieval_input, "--deadline", deadline)
+    assert ends in lines[-2]
+    assert (lines[-2].startswith("failed  hours"), code) == (("left out" in ends), 2 * ("left out" in ends))
 
 
 def test_a_device_that_gets_slower_counts_with_its_last_speed(monkeypatch: pytest.MonkeyPatch) -> None:

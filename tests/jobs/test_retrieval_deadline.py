@@ -121,6 +121,27 @@ def test_an_index_that_is_late_leaves_the_result_of_bm25(
     assert run_rows(tmp_path / "late") == run_rows(tmp_path / "words")
 
 
+def test_an_index_that_cannot_end_in_its_share_is_left_out_at_once_and_the_hours_go_to_scores(
+    encoding_seconds: list[float],
+    seconds: list[float],
+    retrieval_input: Path,
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The chunks are 14 groups of an hour; two show that all of them take longer than three quarters of 12 hours."""
+    monkeypatch.setattr(dense, "GROUP_DOCUMENTS", 1)
+    encoding_seconds[0] = 3600.0
+    late = run(retrieval_input, tmp_path / "late", "--deadline", 12)
+    assert late.code == 0
+    assert "warning: indexing the chunks would take until hour 14 of 9: it is left out" in late.err
+    assert seconds[0] < 3 * 3600
+    job = read_job(tmp_path / "late")
+    assert job is not None
+    assert len(job["searched_by_words"]) == 4
+    assert "scored_ranks" not in job, "all candidates are scored"
+
+
 def test_a_killed_run_goes_on_with_a_deadline_and_ends_as_without(
     seconds: list[float],
     retrieval_input: Path,

@@ -132,7 +132,7 @@ def build(folder: Path, kind: Any = "chunks", stop_after: int | None = None) -> 
     """Build the vectors, or encode only so many groups; return the number of groups that were encoded."""
     groups = 0
 
-    def count(tasks: Iterable[EncodeTask]) -> Iterator[Float32s]:
+    def count(tasks: Iterable[EncodeTask], _: Progress) -> Iterator[Float32s]:
         nonlocal groups
         for vectors in encode(tasks):
             if groups == stop_after:
