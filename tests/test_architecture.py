@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 LEVELS = (
     {"__main__"},
     {"cli"},
-    {"scorer"},
+    {"scorer", "pyterrier"},
     {"jobs"},
     {"report"},
     {"profile"},
@@ -120,7 +120,8 @@ def test_there_are_no_import_cycles() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name_module)
 def test_nothing_heavy_is_imported_with_a_module(path: Path) -> None:
-    assert not {name.split(".")[0] for name in list_imports(parse(path), lazy=False, types=False)} & HEAVY
+    permitted = {"pyterrier"} if name_module(path) == "pan_scdg.pyterrier" else set()  # its classes are of PyTerrier's
+    assert {name.split(".")[0] for name in list_imports(parse(path), lazy=False, types=False)} & HEAVY == permitted
 
 
 def test_the_method_needs_numpy_alone_and_the_formats_no_numbers_but_pixels() -> None:

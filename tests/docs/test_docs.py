@@ -25,8 +25,10 @@ import pytest
 from pan_scdg import __version__, methods
 from pan_scdg.cli import run_command
 from pan_scdg.cli.commands import cli
+from pan_scdg.errors import UserError
 from pan_scdg.methods import FILES, METHODS
 from pan_scdg.models.catalogue import CATALOGUE
+from pan_scdg.retrieval.terrier_jars import check_jars
 from tests.archives import write_archive
 from tests.docs.trimmed import write_trimmed_examples
 
@@ -126,6 +128,11 @@ def leave_container(text: str, folder: Path) -> str:
 @pytest.mark.parametrize("command", RUN)
 def test_documented_command(command: Command, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(clone)
+    if "pyterrier_experiment" in command.text:
+        try:
+            check_jars()
+        except UserError as e:
+            pytest.skip(str(e))
     if command.language == "python":
         (clone / "block.py").write_text(command.text, encoding="utf-8")
         runpy.run_path("block.py")

@@ -36,6 +36,7 @@ def write_trimmed_examples(source: Path, target: Path, pairs: int, queries: int,
     kept = [header, *(row for row in rows if all((target / path).is_file() for path in row[:2]))]
     _write(target / "own-pairs.csv", "".join(f"{','.join(row)}\n" for row in kept))
     shutil.copytree(source / "slurm", target / "slurm")
+    shutil.copy(source / "pyterrier_experiment.py", target)
 
 
 def _trim_pairs(source: Path, target: Path, each: int) -> None:
