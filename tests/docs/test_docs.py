@@ -221,6 +221,8 @@ def test_command_is_parsed_to_the_end(command: Command, monkeypatch: pytest.Monk
         module = importlib.import_module("studies.__main__" if words[2] == "studies" else words[2])
         (module.cli if words[2] == "studies" else module.main).main(words[3:], standalone_mode=False)
         assert called
+    elif words[0] == "python":
+        assert (ROOT / words[1]).is_file()
     elif words[0] == "tira-run":
         run = pytest.importorskip("tira.tira_run", reason="the extra tira is not installed")
         monkeypatch.setattr("sys.argv", words)
