@@ -28,6 +28,8 @@ HALF_UNIT = 0.5e-4
 SLACK = 1e-12
 """For a decimal that has no exact binary form."""
 WARNING = "warning: other counts than the paper's"
+SHOWN = 3
+"""Counts that a warning names."""
 COMPARISON, VERDICTS = "comparison", "verdicts"
 """Names of the tables in a report."""
 PRINTED = "Printed in"
@@ -144,9 +146,10 @@ def count_contexts(pairs: int, records: Iterable[Mapping[str, Any]]) -> Counts:
 
 
 def warn_about_counts(counts: Iterable[Counts]) -> list[str]:
-    """Return one line that names all counts that are not the paper's, if there are any."""
+    """Return one line that names the first counts that are not the paper's, if there are any."""
     others = list(dict.fromkeys(text for one in counts for text in one.list_others()))
-    return [f"{WARNING}: {'; '.join(others)}."] if others else []
+    more = f"; and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+    return [f"{WARNING}: {'; '.join(others[:SHOWN])}{more}."] if others else []
 
 
 class OwnRow(NamedTuple):

@@ -260,7 +260,7 @@ def study_pairs(
 def count_parts(scores: PairScores, split: Split) -> Counts:
     """Return the classes of both parts of a split, and of all scored pairs, as the paper's table has them."""
     by_id = {pair.pair_id: pair for pair in scores.pairs}
-    parts = {"Training": split.train, "Test": split.test, "All": by_id}
+    parts = {"All": by_id, "Training": split.train, "Test": split.test}
     return Counts(SPLIT_COUNTS, {n: count_classes([by_id[i] for i in ids if i in by_id]) for n, ids in parts.items()})
 
 

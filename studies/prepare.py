@@ -324,7 +324,7 @@ def _prepare_pan26(source: Source, notices: Notices, folder: Path) -> Section:
         "All relevance judgments": len(grades),
         **{f"Grade-{grade} judgments": grades.count(grade) for grade in sorted({1, 2, 3, *grades})},
     }
-    by_fold = {str(number): [fold for fold in folds if fold.fold == number] for number in range(FOLDS)}
+    by_fold = {f"Fold {number}": [fold for fold in folds if fold.fold == number] for number in range(FOLDS)}
     sizes = {**{number: {"Queries": len(own)} for number, own in by_fold.items()}, "All": {"Queries": len(folds)}}
     counts = [
         count_quantities("tab:supp-pan26-statistics", quantities),

@@ -89,7 +89,7 @@ def test_no_table_and_no_figure_of_the_text_is_left_out(source: str) -> None:
 
 
 def test_a_figure_is_reproduced_if_the_paper_s_is_in_our_interval() -> None:
-    counts = [Counts("tab:supp-pan26-folds", {"0": {"Queries": 40}})]
+    counts = [Counts("tab:supp-pan26-folds", {"Fold 0": {"Queries": 40}})]
     rows = [
         OwnRow("BM25 pair score", {"Prec.": Estimate(0.7, 0.6, 0.76186), "Pos. rate": Estimate(0.7, 0.69, 0.7112)}),
         OwnRow("Average SCDG", {"Prec.": Estimate(0.95, 0.94, 0.96), "Rec.": 0.8}),
@@ -107,8 +107,8 @@ def test_a_figure_is_reproduced_if_the_paper_s_is_in_our_interval() -> None:
     assert comparison.rows[1]["Paper"] == Percent(pytest.approx(0.71125))
     assert comparison.rows[0]["Difference"] == pytest.approx(0.7 - 0.7619)
     assert comparison.rows[3]["Verdict"] is None
-    others = [Counts("tab:supp-pan26-folds", {"0": {"Queries": 40}, "2": {"Queries": 40}})]
-    assert others[0].list_others() == ["2 40, in the paper 41"]
+    others = [Counts("tab:supp-pan26-folds", {"Fold 0": {"Queries": 40}, "Fold 2": {"Queries": 40}})]
+    assert others[0].list_others() == ["Fold 2 40, in the paper 41"]
     lines = compare("tab:supp-pan25-multinews-tradeoff", rows[:1], others)
     assert {line["Verdict"] for line in lines} == {OTHER_COUNTS}
 

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -167,6 +169,18 @@ def test_the_rows_are_those_of_the_paper_in_its_order(report: Path) -> None:
     page = (report / "index.md").read_text()
     assert "Linq-Embed-Mistral cosine: the published threshold" in page
     assert str(report) not in page
+
+
+def test_hyperparameters_stand_beside_the_paper_s(report: Path) -> None:
+    tables = read_tables(report)
+    rows = {(row["Method"], row["Hyperparameter"]): row for row in tables["hyperparameters"]}
+    medians = {row["Method"]: row["Median"] for row in tables["choices"]}
+    bm25 = rows["BM25 pair score", "BM25 baseline: Decision threshold"]
+    assert (bm25["Paper"], bm25["Search space"]) == ("0.6477334899", "Unique training scores")
+    assert bm25["Here"].startswith(f"{medians['BM25 pair score']:.10g} (")
+    chosen = rows[f"{QWEN}, Top-q", "PAN25 SCDG: Top-q"]["Here"]
+    splits = [row["Parameter"] for row in tables["per-split"] if row["Method"] == f"{QWEN}, Top-q"]
+    assert {q: int(n) for q, n in re.findall(r"([\d.]+)% in (\d+)", chosen)} == Counter(f"{q:g}" for q in splits)
 
 
 def test_other_aggregations_are_rows_of_their_own(prepared: Path, report: Path, tmp_path: Path) -> None:

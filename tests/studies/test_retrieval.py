@@ -212,6 +212,27 @@ def test_a_study_of_four_rows(data: Path, tmp_path: Path) -> None:
     assert "Runs from elsewhere: elsewhere." in page
 
 
+def test_seconds_and_the_choice_stand_beside_the_paper_s(data: Path, tmp_path: Path) -> None:
+    write_result(tmp_path / "timed", "pan26-linq-sentence", {"q0": ["d1", "d2"]}, scored=0)
+    job = json.loads((tmp_path / "timed" / "job.json").read_text())
+    (tmp_path / "timed" / "job.json").write_text(json.dumps(job | {"files": {"ir-metadata.yml": ""}}))
+    text = "pan_scdg: {seconds: {index: 3.0, dense-sentence: 7.5}}\n"
+    (tmp_path / "timed" / "ir-metadata.yml").write_text(text)
+    assert study(data, tmp_path / "out", f"DAAC={data}/whole", f"Linq={tmp_path}/timed") == 0
+    tables = read_tables(tmp_path / "out")
+    assert [(row["Stage"], row["Seconds"], row["Paper"]) for row in tables["seconds"]] == [
+        ("index", 3.0, None),
+        ("dense-sentence", 7.5, 227.6),
+    ]
+    best = tables["grid"][0]
+    chosen = [(row["Hyperparameter"], row["Paper"], row["Here"]) for row in tables["hyperparameters"]]
+    assert chosen == [
+        ("PAN26 reranking: Top-q", "2%", best["Feature"]),
+        ("PAN26 reranking: Candidate count N", "1000", str(best["N"])),
+        ("PAN26 reranking: Fusion weight", "0.75", str(best["Weight"])),
+    ]
+
+
 def test_gains_of_other_results_rerank_a_row(data: Path, tmp_path: Path) -> None:
     rows = ["--gains", data / "whole", "--rerank", "Plain", "--search-on", "Plain", f"Plain={data}/none"]
     assert study(data, tmp_path / "out", *rows) == 0

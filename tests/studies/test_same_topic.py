@@ -9,6 +9,7 @@ import pytest
 import sklearn.metrics as sk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from studies.__main__ import main
 from studies.results import read_manifest
@@ -102,11 +103,22 @@ def test_a_row_of_the_tables(prepared: Path, report: Path, method: str) -> None:
     )
     assert (proxy["Positive"], proxy["News pairs"]) == (positive, 4)
     assert proxy["Proxy FPR"] == utility["Pos. rate"] == positive / 4
+    # Clopper and Pearson: quantiles of beta distributions
+    low = stats.beta.ppf(0.025, positive, 5 - positive) if positive else 0.0
+    high = stats.beta.ppf(0.975, positive + 1, 4 - positive) if positive < 4 else 1.0
+    lines = [row for row in tables["comparison"] if (row["Row"], row["Measure"]) == (method, "Proxy FPR")]
+    assert [lines[0]["Interval"][end] for end in ("low", "high")] == pytest.approx([low, high])
     assert choice["Threshold"] == pytest.approx(threshold, abs=1e-9)
 
 
 def test_rows_and_models(report: Path) -> None:
     tables = read_tables(report)
+    thresholds = {row["Method"]: row["Threshold"] for row in tables["thresholds"]}
+    chosen = {row["Hyperparameter"]: (row["Paper"], float(row["Here"])) for row in tables["hyperparameters"]}
+    for name, paper in (("4-token-gram", "0.264735484646511"), ("Gain-distribution", "0.4561570484401246")):
+        assert chosen[f"{name} logistic: Pooled threshold"][0].startswith(paper)
+        assert chosen[f"{name} logistic: Pooled threshold"][1] == thresholds[f"{name} logistic"]
+    assert chosen["BM25 baseline: Decision threshold"][0] == "0.6477334899"
     assert [row["Method"] for row in tables["trade-off"]] == list(ROWS)
     assert tables["pairs"] == [
         {"Data": "PAN25", "Positive": 20, "Negative": 20, "Total": 40},

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+import transformers
 
 from pan_scdg.cli import run_command
 from pan_scdg.retrieval.candidates import read_stages
@@ -108,6 +110,10 @@ def test_pairs_and_same_topic(work: Path, run: Callable[..., Path]) -> None:
         "SCDG & tiny, Average",
         "SCDG & tiny, Top-q",
     ]
+    page = (work / "pairs" / "index.md").read_text().replace("\\", "")
+    how = "SCDG &amp; tiny: tiny with engine packed, attention sdpa, positions as-published, norm of transformers, "
+    assert f"{how}type float32, torch {torch.__version__.partition('+')[0]}" in page
+    assert f"transformers {transformers.__version__}" in page
     rows = read_tables(study(work, "same-topic", *folders.values()))["proxy-fpr"]
     assert [row["Method"] for row in rows[3:]] == [
         "Average SCDG",
