@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pan_scdg.records import MeasuredPassage
     from pan_scdg.report.records import Report, ReportPair
     from pan_scdg.retrieval.ranking import Ranked
-    from pan_scdg.scorer import PairResult, Scorer, Token
+    from pan_scdg.scorer import PairResult, RankedText, Scorer, Token
 
 __version__ = "0.1.0"
 _MODULES = {
@@ -25,6 +25,7 @@ _MODULES = {
     "PairResult": "pan_scdg.scorer",
     "Profile": "pan_scdg.profile",
     "Ranked": "pan_scdg.retrieval.ranking",
+    "RankedText": "pan_scdg.scorer",
     "Report": "pan_scdg.report.records",
     "ReportPair": "pan_scdg.report.records",
     "Scorer": "pan_scdg.scorer",
@@ -38,6 +39,7 @@ __all__ = [
     "PairResult",
     "Profile",
     "Ranked",
+    "RankedText",
     "Report",
     "ReportPair",
     "Scorer",
@@ -54,3 +56,8 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, imported or not."""
+    return sorted({*globals(), *__all__})

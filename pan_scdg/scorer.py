@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from pan_scdg.jobs.check_input import CheckPaths
 from pan_scdg.jobs.cluster import compute_ahead
 from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
 from pan_scdg.jobs.options import choose_device
-from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, PairScores, compute_pairs
+from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, PairScores, compute_pairs, score_pairs
 from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.engine import EngineName
@@ -34,6 +34,8 @@ from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scdg.aggregation import Floats
 
 TARGET, SOURCE = "target", "source"
+MAX_PAIRS_AHEAD = 16
+"""Pairs that `Scorer.score_pairs` reads before it yields the result of the first of them."""
 
 
 class Token(NamedTuple):
@@ -72,6 +74,10 @@ class PairResult:
     facts: Mapping[str, Any] = field(repr=False)
     """The profile that decided the pair and its models, by name."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that the command ``score`` prints: a row of a table of results."""
+        return dict(self.record)
+
     def to_report(self, names: tuple[str, str] = (TARGET, SOURCE)) -> Report:
         """Return the report of this pair.
 
@@ -99,6 +105,14 @@ class PairResult:
         from pan_scdg.report.html import render_summary
 
         return render_summary(self.to_report())
+
+
+class RankedText(NamedTuple):
+    """A text that `Scorer.rank` ranked among texts without ids."""
+
+    doc_id: int
+    """Its index."""
+    score: float
 
 
 class Scorer:
@@ -157,30 +171,69 @@ class Scorer:
             UserError: the target is empty, the pair is too long for the profile, or the profile is not for pairs.
             TypeError: a text is no `str`.
         """
-        (result,) = self._score_batch([_make_pair(target, source, "")])
+        (result,) = self._score_batch([_check_pair(_make_pair(target, source, ""))], "raise")
+        if result is None:
+            raise ValueError("a pair has no score and no error")
         return result
 
-    def score_pairs(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairResult]:
-        """Yield the result of each ``(target, source)``, in order; pairs are read as they are needed.
+    @overload
+    def score_pairs(self, pairs: Iterable[tuple[str, str]]) -> Iterator[PairResult]: ...
 
-        Consecutive pairs of up to `BATCH_CHARACTERS` are scored together, which is faster than one `score` for each and
-        may change the last digits.
+    @overload
+    def score_pairs(self, pairs: Iterable[tuple[str, str]], on_error: Literal["raise"]) -> Iterator[PairResult]: ...
+
+    @overload
+    def score_pairs(
+        self, pairs: Iterable[tuple[str, str]], on_error: Literal["none"]
+    ) -> Iterator[PairResult | None]: ...
+
+    def score_pairs(
+        self, pairs: Iterable[tuple[str, str]], on_error: Literal["raise", "none"] = "raise"
+    ) -> Iterator[PairResult | None]:
+        """Yield the result of each ``(target, source)``, in order; at most `MAX_PAIRS_AHEAD` pairs are read ahead.
+
+        Pairs that are read together, up to `BATCH_CHARACTERS`, are scored together, which is faster than one `score`
+        for each and may change the last digits.
+
+        Args:
+            pairs: texts.
+            on_error: "raise", after the results of all pairs before, the error of a pair that cannot be scored, or
+                yield None for it.
 
         Raises:
             UserError: see `score`.
             TypeError: an item is no pair, or a text of it is no `str`.
         """
-        batch, size = list[DocumentPair](), 0
-        for number, (target, source) in enumerate(_read_pairs(pairs, "pair", "(target, source)"), 1):
-            pair = _make_pair(target, source, f" {number}")
-            if batch and size + len(target) + len(source) > BATCH_CHARACTERS:
-                yield from self._score_batch(batch)
-                batch, size = [], 0
-            batch.append(pair)
-            size += len(target) + len(source)
-        yield from self._score_batch(batch)
+        if on_error not in ("raise", "none"):
+            raise UserError(f"unknown treatment of errors {on_error!r}", "use raise or none")
+        return self._score_stream(pairs, on_error)
 
-    def rank(self, query: str, documents: Mapping[str, str] | Iterable[tuple[str, str]]) -> Ranking:
+    def predict(self, pairs: Iterable[tuple[str, str]]) -> Floats:
+        """Return the score of each ``(target, source)``, ``[n]``, without passages and gains, which takes less time.
+
+        Raises:
+            UserError: see `score`.
+            TypeError: see `score_pairs`.
+        """
+        self._check_open()
+        self.profile.need_decide()
+        scores: list[float] = []
+        for batch in _make_batches(_read_pairs(pairs, "pair", "(target, source)")):
+            own = PairScores()
+            measured = [_check_pair(pair) for pair in batch]
+            score_pairs(measured, self._worker, partial(compute_ahead, self._worker), own, Notices(), "raise")
+            scores += (self.profile.method_settings.compute_score(own[pair].values) for pair in measured)
+        return np.array(scores)
+
+    @overload
+    def rank(self, query: str, documents: Mapping[str, str] | Iterable[tuple[str, str]]) -> Ranking: ...
+
+    @overload
+    def rank(self, query: str, documents: Sequence[str]) -> list[RankedText]: ...
+
+    def rank(
+        self, query: str, documents: Mapping[str, str] | Iterable[tuple[str, str]] | Sequence[str]
+    ) -> Ranking | list[RankedText]:
         """Rank candidate sources of a suspicious text as `run` reranks candidates, best first.
 
         ``documents`` are the candidates, and all of them are scored, whatever ``retrieval.scored`` says. They have no
@@ -189,7 +242,7 @@ class Scorer:
 
         Args:
             query: the suspicious text.
-            documents: text of each document by its id, or pairs of id and text.
+            documents: text of each document by its id, pairs of id and text, or texts, whose ids are their indices.
 
         Returns:
             ``(doc_id, score)`` of every document, equal scores by document id. The score is the normalised gain, or its
@@ -206,14 +259,22 @@ class Scorer:
         _check_text(query, "query")
         if not query.strip():
             raise UserError("the text is empty", "give it a text", "query")
-        items = documents.items() if isinstance(documents, Mapping) else documents
+        if isinstance(documents, str):
+            raise TypeError("documents must be a mapping or a list, not a str")
+        items = list(documents.items() if isinstance(documents, Mapping) else documents)
+        has_ids = not items or not isinstance(items[0], str)
+        if not has_ids:  # equal scores are in the order of the texts
+            items = [(f"{number:0{len(str(len(items)))}}", text) for number, text in enumerate(items)]
         texts: dict[str, str] = {}
         for doc_id, text in _read_pairs(items, "document", "(doc_id, text)"):
-            _check_text(text, f"the text of document {doc_id!r}")
+            _check_text(text, f"the text of document {doc_id!r}" if has_ids else f"document {int(doc_id) + 1}")
             if doc_id in texts:
                 raise UserError(f"the document id {doc_id!r} is repeated", "give each document its own id")
             texts[doc_id] = text
-        return [Ranked(*pair) for pair in rank_texts(query, texts, self.profile, self._model, self._match_encoder)]
+        ranking = rank_texts(query, texts, self.profile, self._model, self._match_encoder)
+        if has_ids:
+            return [Ranked(*pair) for pair in ranking]
+        return [RankedText(int(doc_id), score) for doc_id, score in ranking]
 
     def check(
         self,
@@ -291,8 +352,23 @@ class Scorer:
         if self._closed:
             raise UserError("the scorer is closed", "create a new one")
 
-    def _score_batch(self, pairs: Sequence[DocumentPair]) -> list[PairResult]:
-        """Return the results of pairs that are scored together."""
+    def _score_stream(
+        self, pairs: Iterable[tuple[str, str]], on_error: Literal["raise", "none"]
+    ) -> Iterator[PairResult | None]:
+        """Yield the results of `score_pairs`."""
+        for batch in _make_batches(_read_pairs(pairs, "pair", "(target, source)")):
+            filled = [pair for pair in batch if (pair.suspicious.text or "").strip()]
+            results = dict(zip(filled, self._score_batch(filled, "negative"), strict=True))
+            for pair in batch:
+                result = results.get(pair)
+                if result is None and on_error == "raise":
+                    (result,) = self._score_batch([_check_pair(pair)], "raise")
+                yield result
+
+    def _score_batch(
+        self, pairs: Sequence[DocumentPair], on_error: Literal["raise", "negative"]
+    ) -> list[PairResult | None]:
+        """Return the results of pairs that are scored together; None, or an error, for one that cannot be scored."""
         self._check_open()
         self.profile.need_decide()
         decided = compute_pairs(
@@ -302,12 +378,13 @@ class Scorer:
             PairScores(),
             self._rule,
             Notices(),
-            on_error="raise",
+            on_error=on_error,
             for_page=self.profile.passages is not None,
             measured_pairs=len(pairs),
         )
-        explanations = self._explain(decided)
-        return [self._describe(*row) for row in zip(decided, explanations, strict=True)]
+        scored = [one for one in decided if one.measurements is not None]
+        results = {one.pair: self._describe(one, more) for one, more in zip(scored, self._explain(scored), strict=True)}
+        return [results.get(pair) for pair in pairs]
 
     def _explain(self, decided: Sequence[DecidedPair]) -> Sequence[Measurements | None]:
         """Return what the language model measured on each pair; None without a table ``[gains]``."""
@@ -380,12 +457,43 @@ def _describe_gains(method: GainMethod, measured: Measurements, explains: bool) 
     }
 
 
-def _make_pair(target: str, source: str, number: str) -> DocumentPair:
+def _make_batches(pairs: Iterable[tuple[Any, Any]]) -> Iterator[list[DocumentPair]]:
+    """Yield the pairs that are scored together, as soon as `MAX_PAIRS_AHEAD` or `BATCH_CHARACTERS` are read.
+
+    What stops the reading is raised after the batch before it.
+    """
+    batch, size = list[DocumentPair](), 0
+    reading = enumerate(pairs, 1)
+    while True:
+        try:
+            item = next(reading, None)
+            pair = None if item is None else _make_pair(*item[1], f" {item[0]}")
+        except Exception:
+            if batch:
+                yield batch
+            raise
+        if pair is None:
+            if batch:
+                yield batch
+            return
+        batch.append(pair)
+        size += sum(len(file.text or "") for file in pair[:2])
+        if len(batch) == MAX_PAIRS_AHEAD or size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+
+
+def _make_pair(target: Any, source: Any, number: str) -> DocumentPair:
     for name, text in ((TARGET, target), (SOURCE, source)):
         _check_text(text, f"{name} of pair{number}" if number else name)
-    if not target.strip():
-        raise UserError("the suspicious document is empty", "remove the pair", f"{TARGET}{number}")
     return DocumentPair(_make_file(f"{TARGET}{number}", target), _make_file(f"{SOURCE}{number}", source))
+
+
+def _check_pair(pair: DocumentPair) -> DocumentPair:
+    """Return a pair, or raise UserError if its target is empty."""
+    if not (pair.suspicious.text or "").strip():
+        raise UserError("the suspicious document is empty", "remove the pair", pair.suspicious.doc_id)
+    return pair
 
 
 def _make_file(name: str, text: str) -> TextFile:
@@ -406,4 +514,4 @@ def _read_pairs(items: Iterable[Any], what: str, form: str) -> Iterator[tuple[An
         yield pair
 
 
-__all__ = ["MeasuredPassage", "PairResult", "Ranked", "Scorer", "Token"]
+__all__ = ["MeasuredPassage", "PairResult", "Ranked", "RankedText", "Scorer", "Token"]

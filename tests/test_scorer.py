@@ -25,6 +25,7 @@ from pan_scdg.models import encoder
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import read_queries, stream_corpus
 from pan_scdg.profile import Profile, parse_profile
+from pan_scdg.scorer import MAX_PAIRS_AHEAD
 from pan_scdg.settings import Passages, RetrievalSettings
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "pan26-retrieval"
@@ -113,6 +114,7 @@ def test_importing_the_package_loads_neither_torch_nor_numpy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
     assert all(getattr(pan_scdg, name) for name in pan_scdg.__all__)
+    assert {*pan_scdg.__all__} <= {*dir(pan_scdg)}
     assert (pan_scdg.find_example("essays") / "truth.csv").is_file()
     with pytest.raises(UserError, match="Use essays"):
         pan_scdg.find_example("nothing")
@@ -257,7 +259,9 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         (lambda s: list(s.score_pairs(["ab"])), r"pair 1 must be \(target, source\)"),
         (lambda s: s.rank(None, {"a": SOURCE}), "query must be a str"),
         (lambda s: s.rank(TARGET, {"a": None}), "the text of document 'a' must be a str"),
-        (lambda s: s.rank(TARGET, ["ab"]), r"document 1 must be \(doc_id, text\)"),
+        (lambda s: s.rank(TARGET, [("a",)]), r"document 1 must be \(doc_id, text\)"),
+        (lambda s: s.rank(TARGET, [SOURCE, None]), "document 2 must be a str"),
+        (lambda s: s.rank(TARGET, SOURCE), "documents must be a mapping or a list, not a str"),
     ],
 )
 def test_a_text_that_is_no_str_is_a_type_error(call: Callable[[Any], object], what: str, scorer: Scorer) -> None:
@@ -349,10 +353,65 @@ def test_many_pairs_are_read_as_they_are_needed() -> None:
     with Scorer("pan25-containment") as scorer:
         results = scorer.score_pairs(stream())
         first = next(results)
-        assert 0 < len(read) < 50
+        assert len(read) <= MAX_PAIRS_AHEAD
         assert scorer.score(TARGET, SOURCE).tokens == ()  # between two results
         scores = [first.score, *(result.score for result in results)]
     assert len(scores) == len(read) == 100
+
+
+def test_an_empty_text_loses_no_other_pair(scorer: Scorer) -> None:
+    pairs = [(TARGET, SOURCE), (" ", SOURCE), (OTHER, SOURCE)]
+    results = scorer.score_pairs(pairs)
+    first = next(results)
+    with pytest.raises(UserError, match="^target 2: the suspicious document is empty"):
+        next(results)
+    found = list(scorer.score_pairs(pairs, on_error="none"))
+    assert [result is None for result in found] == [False, True, False]
+    assert found[0] is not None
+    assert found[0].score == pytest.approx(first.score, abs=BATCHED)
+    with pytest.raises(UserError, match="unknown treatment of errors 'skip'"):
+        scorer.score_pairs(pairs, on_error="skip")  # type: ignore[call-overload]
+
+
+def test_a_pair_that_is_too_long_loses_no_other_pair(tiny_folder: Callable[[str], Path]) -> None:
+    small = load_profile(str(SMALL))
+    assert small.gains is not None
+    profile = small.model_copy(update={"gains": small.gains.model_copy(update={"over_long": "error"})})
+    pairs = [(TARGET, SOURCE), (TARGET * 40, SOURCE), (OTHER, SOURCE)]
+    with Scorer(profile, device="cpu", model=tiny_folder("qwen2")) as scorer:
+        results = scorer.score_pairs(pairs)
+        assert next(results).score == pytest.approx(scorer.score(*pairs[0]).score, abs=BATCHED)
+        with pytest.raises(UserError, match="over_long"):
+            next(results)
+        found = list(scorer.score_pairs(pairs, on_error="none"))
+    assert [result is None for result in found] == [False, True, False]
+
+
+def test_predictions_are_the_scores(scorer: Scorer) -> None:
+    pairs = [(TARGET, SOURCE), (OTHER, SOURCE), (SOURCE * 30, OTHER)]
+    scores = [result.score for result in scorer.score_pairs(pairs)]
+    np.testing.assert_allclose(scorer.predict(pairs), scores, atol=BATCHED)
+    assert scorer.predict([]).shape == (0,)
+    with pytest.raises(UserError, match="^target 2: the suspicious document is empty"):
+        scorer.predict([pairs[0], ("", SOURCE)])
+
+
+def test_results_are_rows_of_a_table(scorer: Scorer) -> None:
+    import pandas as pd
+
+    results = list(scorer.score_pairs([(TARGET, SOURCE), (OTHER, SOURCE)]))
+    table = pd.DataFrame(result.to_dict() for result in results)
+    assert table["score"].tolist() == [result.score for result in results]
+    assert {"decision", "threshold", "warnings"} <= {*table.columns}
+
+
+def test_texts_without_ids_are_ranked_by_their_indices(scorer: Scorer) -> None:
+    texts = [OTHER, SOURCE, "", SOURCE]
+    by_id = scorer.rank(TARGET, {str(index): text for index, text in enumerate(texts)})
+    by_index = scorer.rank(TARGET, texts)
+    assert [(str(ranked.doc_id), ranked.score) for ranked in by_index] == by_id
+    assert texts[by_index[0].doc_id] in texts
+    assert scorer.rank(TARGET, []) == []
 
 
 def test_a_profile_without_gains_has_no_tokens_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
