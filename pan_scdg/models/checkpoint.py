@@ -39,6 +39,7 @@ MAX_NAME_CHARACTERS = 200
 """Of a file's name inside a model folder; file systems permit 255 bytes."""
 MAX_LAYERS = 1000
 """Each layer is built, with all that belongs to it, before a weight is read."""
+BROKEN_LINK = "a link to a file that does not exist"
 BEGINNING_BYTES = 512
 """Of a file, by which its type is recognised."""
 HEADER_LENGTH_BYTES = 8
@@ -233,8 +234,10 @@ def check_entries(folder: Path, recursive: bool = False) -> None:
     for entry in visible:
         try:
             status = entry.stat()
-        except FileNotFoundError:
-            continue  # a broken link: whatever needs the file reports it as missing
+        except FileNotFoundError as e:
+            if entry.name.endswith((*READ_INTO_MEMORY, SAFETENSORS)):
+                raise UserError(f"is {BROKEN_LINK}", "copy or fetch the whole model again", entry.path) from e
+            continue  # nothing reads it
         except OSError as e:
             raise UserError(f"cannot be read: {e.strerror}", "replace it with the model's file", entry.path) from e
         if stat.S_ISDIR(status.st_mode):
@@ -248,6 +251,12 @@ def check_entries(folder: Path, recursive: bool = False) -> None:
             raise UserError(f"larger than {MAX_TEXT_BYTES} bytes", "replace it with the model's file", entry.path)
         elif entry.name.endswith((*READ_INTO_MEMORY, SAFETENSORS)):
             _check_type(Path(entry.path))
+
+
+def find_broken_link(folder: Path) -> str | None:
+    """Return the first of a model's files, by name, that is a link to a file that does not exist."""
+    names = (p.name for p in sorted(folder.iterdir()) if p.is_symlink() and not p.exists())
+    return next((name for name in names if name.endswith((*READ_INTO_MEMORY, SAFETENSORS))), None)
 
 
 def _check_type(path: Path) -> None:

@@ -17,7 +17,7 @@ from pan_scdg.models.catalogue import (
     find_licence,
     list_repositories,
 )
-from pan_scdg.models.checkpoint import check_entries
+from pan_scdg.models.checkpoint import BROKEN_LINK, check_entries, find_broken_link
 from pan_scdg.models.encoder_files import MODULES, check_encoder, find_encoder_folder
 
 SHORT = 12
@@ -141,6 +141,8 @@ def _search(name: str, mark: str) -> FoundModel:
 def _check_mark(name: str, folder: Path, mark: str) -> None:
     if not (folder / mark).is_file():
         lack = f"has no {mark}" if folder.is_dir() else "does not exist"
+        if (folder / mark).is_symlink():
+            lack = f"has a {mark} that is {BROKEN_LINK}"
         raise UserError(f"model {name}: the folder {lack}", _describe_ways(name, mark), folder)
 
 
@@ -193,6 +195,8 @@ def _find_snapshot(name: str, repository: Path) -> Path:
 
 def _find_lack(snapshot: Path, mark: str) -> str | None:
     """Return what a snapshot lacks: a download that stopped, or fetched its settings alone, leaves a part."""
+    if broken := find_broken_link(snapshot):
+        return f"{broken}, which is {BROKEN_LINK}"
     if not (snapshot / mark).is_file():
         return mark
     index = next(iter(snapshot.glob("*.safetensors.index.json")), None)

@@ -59,6 +59,20 @@ def test_a_named_folder_precedes_the_model_cache_and_that_the_hubs(
     assert find_model("m", named) == FoundModel("named", named, "--model")
 
 
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer.json", "model.safetensors.index.json", "model.safetensors", "vocab.txt"]
+)
+@pytest.mark.parametrize("where", ["--model", "model cache", "hub"])
+def test_a_link_to_a_missing_file_is_named(cache: Path, mount: Callable[..., Path], name: str, where: str) -> None:
+    """A snapshot that was copied without its blobs, or with links of another machine."""
+    folder = mount("org/m", REVISIONS[0], main=REVISIONS[0]) if where == "hub" else write_model(cache / "m")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to("/elsewhere/blobs/1")
+    (folder / "README.md").symlink_to("/elsewhere/blobs/2")
+    with pytest.raises(UserError, match=rf"{re.escape(name)}.* is a link to a file that does not exist"):
+        find_model("m", folder if where == "--model" else None)
+
+
 def test_a_folder_without_a_model_is_not_replaced_by_another(cache: Path, mount: Callable[..., Path]) -> None:
     mount("org/m", REVISIONS[0])
     with pytest.raises(UserError, match="the folder does not exist"):
@@ -100,7 +114,7 @@ def test_refs_that_name_no_snapshot(mount: Callable[..., Path], main: str) -> No
 def test_an_incomplete_snapshot(mount: Callable[..., Path]) -> None:
     snapshot = mount("org/m", REVISIONS[0])
     shutil.rmtree(snapshot.parents[1] / "blobs")  # the links lead nowhere
-    with pytest.raises(UserError, match=r"the snapshot a{40} lacks config\.json. Mount or fetch it again"):
+    with pytest.raises(UserError, match=r"the snapshot a{40} lacks config\.json, which is a link .*. Mount or fetch"):
         find_model("m")
     shutil.rmtree(snapshot)
     with pytest.raises(UserError, match="no snapshot was found"):
