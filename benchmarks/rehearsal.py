@@ -33,21 +33,20 @@ FEATURE = (
 TRUTH = '<?xml version="1.0" encoding="utf-8"?>\n<document reference="{}">\n{}\n</document>\n'
 
 
-def make_pair(number: int) -> tuple[str, str, list[tuple[int, int, int, int]]]:
+def make_pair(number: int, words: int) -> tuple[str, str, list[tuple[int, int, int, int]]]:
     """Return the suspicious document, the source, and offset and length of each reused paragraph in both."""
     rng = np.random.default_rng([PAIRS, number])
-    source = make_paper(2 * find_source(number), WORDS)
-    parts = make_paper(2 * number + 1, WORDS).split("\n\n")
+    source = make_paper(2 * find_source(number), words)
+    parts = make_paper(2 * number + 1, words).split("\n\n")
     if rng.random() >= POSITIVE_SHARE:
         return "\n\n".join(parts), source, []
     paragraphs = source.split("\n\n")
     reused: dict[int, int] = {}
     for place, origin in zip(rng.permutation(len(parts)), rng.permutation(len(paragraphs))[:REUSED_PARAGRAPHS]):
-        words = paragraphs[origin].split(" ")
-        others = parts[place].split(" ")
-        kept = rng.random(len(words)) < KEPT_WORDS
+        own, others = paragraphs[origin].split(" "), parts[place].split(" ")
+        kept = rng.random(len(own)) < KEPT_WORDS
         parts[place] = " ".join(
-            word if keep else others[i % len(others)] for i, (word, keep) in enumerate(zip(words, kept))
+            word if keep else others[i % len(others)] for i, (word, keep) in enumerate(zip(own, kept))
         )
         reused[int(place)] = int(origin)
     begins, origins = find_begins(parts), find_begins(paragraphs)
@@ -65,13 +64,13 @@ def find_begins(paragraphs: list[str]) -> list[int]:
     return [0, *np.cumsum([len(paragraph) + 2 for paragraph in paragraphs]).tolist()]
 
 
-def write_pairs(folder: Path, pairs: int) -> None:
+def write_pairs(folder: Path, pairs: int, words: int) -> None:
     """Write ``pairs``, ``susp/``, ``src/`` and ``truth/``."""
     for side in ("susp", "src", "truth"):
         (folder / side).mkdir(parents=True)
     with open(folder / "pairs", "w", encoding="ascii") as file:
         for number in range(pairs):
-            target, source, spans = make_pair(number)
+            target, source, spans = make_pair(number, words)
             names = (f"suspicious-document{number:05}", f"source-document{find_source(number):05}")
             features = "\n".join(FEATURE.format(*span[:2], f"{names[1]}.txt", *span[2:]) for span in spans)
             truth = TRUTH.format(f"{names[0]}.txt", features)
@@ -103,10 +102,11 @@ def measure(step: str, words: list[str], written: Path | None) -> Mapping[str, o
 
 @click.command(help=__doc__)
 @click.option("--pairs", default=PAIRS, show_default=True, type=click.IntRange(10))
+@click.option("--words", default=WORDS, show_default=True, type=click.IntRange(100), help="Of each document.")
 @click.option("--output", required=True, type=click.Path(path_type=Path, file_okay=False))
-def main(pairs: int, output: Path) -> None:
+def main(pairs: int, words: int, output: Path) -> None:
     # in a process of its own: a child's peak memory is at least that of the process that starts it
-    writer = get_context("spawn").Process(target=write_pairs, args=(output / "data" / "pan25", pairs))
+    writer = get_context("spawn").Process(target=write_pairs, args=(output / "data" / "pan25", pairs, words))
     writer.start()
     writer.join()
     if writer.exitcode:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import corpus, gpu, long_texts, passages, rerank_weights, shared_parts, speed, verdicts
+from benchmarks import corpus, gpu, long_texts, passages, rehearsal, rerank_weights, shared_parts, speed, verdicts
 from benchmarks.development.compose import Pair, cut_passages, opening
 from benchmarks.development.obfuscate import obfuscate
 from benchmarks.pairs import decide, write_folder
@@ -29,6 +29,16 @@ def test_a_smaller_corpus_is_the_beginning_of_a_larger_one(tmp_path: Path) -> No
     first = json.loads((tmp_path / "large" / "queries.jsonl").read_text(encoding="utf-8").splitlines()[0])["query"]
     grams = set(zip(*(corpus.make_document(i).split()[k:] for k in range(4) for i in corpus.draw_sources(0, 5)[:1])))
     assert grams & set(zip(*(first.split()[k:] for k in range(4)))), "a part of its sources"
+
+
+def test_the_spans_of_made_up_pairs_are_reused() -> None:
+    pairs = [rehearsal.make_pair(number, 1500) for number in range(6)]
+    assert {bool(spans) for _, _, spans in pairs} == {True, False}
+    for target, source, spans in pairs:
+        assert 1200 < len(target.split()) < 1800
+        for this, length, origin, size in spans:
+            words, others = target[this : this + length].split(" "), source[origin : origin + size].split(" ")
+            assert 0.5 < np.mean([word == other for word, other in zip(words, others, strict=True)]) < 0.95
 
 
 def test_simple_scores() -> None:
