@@ -13,7 +13,7 @@ from studies.__main__ import main
 from studies.beside import DIFFERS, FIGURES, OTHER_COUNTS, REPRODUCED, Counts, OwnRow, compare, make_tables
 from studies.results import read_manifest
 from studies.splits import format_split, make_splits
-from studies.tables import Percent
+from studies.tables import Percent, Table, format_markdown
 from tests.studies.made_results import read_tables, write_manifest, write_result
 
 SOURCE = Path(__file__).parents[3] / "shared" / "paper.tex"
@@ -23,6 +23,7 @@ WITHOUT_FIGURES = {
     *("tab:supp-claim-status", "tab:supp-claim-experiment-map", "tab:supp-scdg-backends"),
     *("tab:supp-computing-environment", "tab:supp-resource-allocation"),
 }
+F1S, RATES = (0.5, 0.7, 0.50001, 0.1), (0.2, 0.01, 0.02, float("nan"))
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 MARKS = re.compile(r"\\(?:textbf|textit|emph|underline|path|texttt)\{([^{}]*)\}")
 STACK = re.compile(r"\\shortstack(?:\[l\])?\{(.*?)\}(?=\s*(?:&|\\\\))", re.S)
@@ -111,6 +112,18 @@ def test_a_figure_is_reproduced_if_the_paper_s_is_in_our_interval() -> None:
     assert others[0].list_others() == ["Fold 2 40, in the paper 41"]
     lines = compare("tab:supp-pan25-multinews-tradeoff", rows[:1], others)
     assert {line["Verdict"] for line in lines} == {OTHER_COUNTS}
+
+
+def test_the_best_is_bold_and_the_second_best_underlined_with_its_ties() -> None:
+    rows = [{"Row": str(i), "F1": f1, "FPR": Percent(rate)} for i, (f1, rate) in enumerate(zip(F1S, RATES))]
+    lines = format_markdown(Table("t", "", rows, {"F1": max, "FPR": min})).splitlines()[2:]
+    assert [line.split(" | ")[1] for line in lines] == [
+        "<ins>0.5000</ins>",
+        "**0.7000**",
+        "<ins>0.5000</ins>",
+        "0.1000",
+    ]
+    assert [line.split(" | ")[2] for line in lines] == ["20.0000% |", "**1.0000%** |", "<ins>2.0000%</ins> |", "- |"]
 
 
 def test_made_up_scores_show_all_verdicts(tmp_path: Path) -> None:

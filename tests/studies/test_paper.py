@@ -6,11 +6,15 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pan_scdg import bundled
 from pan_scdg.cli import run_command
+from pan_scdg.profile import load_profile
+from pan_scdg.retrieval.index import describe_index
 from studies import corpora, paper
 from studies.__main__ import main
 from studies.beside import list_paper_rows
@@ -181,6 +185,18 @@ def test_a_table_is_made_from_the_results_that_exist(tmp_path: Path) -> None:
     adapted = adapt_table(tables["same-topic"], steps)
     assert adapted is not None
     assert f"{out}/pairs/bm25" not in adapted.words, "a row needs both results"
+
+
+def test_first_stages_share_an_index_that_has_all_of_theirs() -> None:
+    corpus: Any = SimpleNamespace(digest="c", raw_text=True)
+
+    def describe(profile: str) -> dict[str, Any]:
+        settings = load_profile(profile).need_retrieval()
+        return describe_index(settings, corpus, {"weights": settings.need_dense().model})
+
+    for index, rows in PAPER.indexes.values():
+        for row in rows:
+            assert describe(PAPER.first_stages[row]).items() <= describe(index).items(), row
 
 
 def test_hours_are_those_of_preflight_in_proportion_to_the_documents(tmp_path: Path) -> None:
