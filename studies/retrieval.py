@@ -20,7 +20,7 @@ import yaml
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import SWAPS, run_randomisation_test
-from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, TIRA, Qrels, Run, bootstrap_queries, compute_per_query
+from pan_scdg.evaluation.retrieval import LARGEST_GRADE, PAPER_METRICS, Qrels, Run, bootstrap_queries, compute_per_query
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import find_run, format_run, open_gzip_text, read_run
 from pan_scdg.pan.source_retrieval import find_qrels, read_qrels, read_queries
@@ -56,7 +56,7 @@ FEATURES = {
 }
 """The features, and their fields in the scores of a result of retrieval."""
 DEPTHS, WEIGHTS = (100, 500, 1000), (0.25, 0.5, 0.75, 1.0)
-METRICS = tuple(name for name in RETRIEVAL_METRICS if name != TIRA)
+METRICS = tuple(PAPER_METRICS)
 """Columns of the paper's table; RR is its MRR, AP its MAP."""
 HEADINGS = {metric: {"RR": "MRR", "AP": "MAP"}.get(metric, metric) for metric in METRICS}
 HEADLINES = ("nDCG@10", "AP")
@@ -290,10 +290,15 @@ def compare_rows(qrels: Qrels, runs: Sequence[tuple[str, Run]], resamples: int =
     """Evaluate every run on all queries of ``qrels``, and compare it with the run before; missing queries count 0."""
     if len(qrels) < 2:
         raise UserError(f"{len(qrels)} judged queries are too few to compare rankings", "give qrels of more queries")
+    if max(grade for grades in qrels.values() for grade in grades.values()) > LARGEST_GRADE:
+        raise UserError(
+            f"the qrels contain a grade above {LARGEST_GRADE}", "give those of PAN 2026, with grades 0 to 2"
+        )
     rows: list[RetrievalRow] = []
     former: Mapping[str, Mapping[str, float]] = {}
     for name, run in runs:
-        values = {metric: by_query for metric, by_query in compute_per_query(qrels, run).items() if metric in METRICS}
+        computed = compute_per_query(qrels, run)
+        values = {metric: computed[name] for metric, name in PAPER_METRICS.items()}
         # correctly rounded sums: no figure may depend on the order of the files
         own = bootstrap_queries(values)
         means = {m: Estimate(math.fsum(by_query.values()) / len(by_query), *own[m]) for m, by_query in values.items()}

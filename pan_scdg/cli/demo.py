@@ -6,6 +6,7 @@ from pathlib import Path
 from pan_scdg.bundled import find_bundled
 from pan_scdg.cli.score import score_files
 from pan_scdg.evaluation.report import format_table
+from pan_scdg.evaluation.retrieval import NDCG
 from pan_scdg.jobs.evaluate import evaluate
 from pan_scdg.jobs.options import RunOptions
 from pan_scdg.jobs.pairs import detect_pairs
@@ -49,7 +50,7 @@ def run_demo(output: Path, device: str) -> Iterator[str]:
     ]
     rows += [
         {"task": f"source retrieval, queries scored: {QUERY_LIMIT}", "measure": name, "value": ranking[name]}
-        for name in ("nDCG@10", "R@10", "RR", "AP")
+        for name in (NDCG.format(10), "R@10", "RR", "AP")
     ]
     yield "\n".join(
         [

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple, Protocol
 
-from pan_scdg.evaluation.retrieval import compute_retrieval_metrics
+from pan_scdg.evaluation.retrieval import NDCG, compute_retrieval_metrics
 from pan_scdg.pan.runs import find_run, read_run
 from pan_scdg.pan.truth import read_features, read_reference
 from pan_scdg.pan.untrusted import is_file
@@ -363,7 +363,7 @@ def compute_ndcg(run: ScoredRun, qrels: Mapping[str, Mapping[str, int]], queries
     """Return nDCG@10 of a run, over the queries with judgements among these."""
     judged = {query_id: grades for query_id, grades in qrels.items() if query_id in queries}
     ranked = {q: [(doc_id, -float(i)) for i, doc_id in enumerate(run.ranking.get(q, ()))] for q in judged}
-    return compute_retrieval_metrics(judged, ranked)["nDCG@10"]
+    return compute_retrieval_metrics(judged, ranked)[NDCG.format(10)]
 
 
 def read_scored_run(output: Path) -> ScoredRun:

@@ -77,6 +77,8 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     explains = options.gains and profile.gains is not None
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, explains)
     lines = write_check(check_input, worker, options, notices)
+    few = profile.method_settings.warn_of_sources(statistics, profile.need_decide().threshold)
+    lines += [f"warning: {warning}" for warning in few]
     table = format_best(*((options.output / name).read_text(ENCODING) for name in (TEXTS_TABLE, PAIRS_TABLE)))
     return table, [*notices.list_warnings(), *check_input.excluded, *lines, f"report: {options.output / PAGE}"]
 

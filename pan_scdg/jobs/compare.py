@@ -18,7 +18,9 @@ from pan_scdg.evaluation.resampling import Floats, bootstrap_sums, compute_p_val
 from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, bootstrap_query_differences
 from pan_scdg.jobs.evaluate import Evaluation, evaluate_check, evaluate_output, is_check, read_input_truth
 
-SHOWN = ("plagdet_score", "macro_plagdet", "f1", "precision", "recall", "auroc", *RETRIEVAL_METRICS[:4], "RR", "AP")
+SHOWN_OF_PAIRS = ("plagdet_score", "macro_plagdet", "f1", "precision", "recall", "auroc")
+SHOWN_OF_PAIRS = ("plagdet_score", "macro_plagdet", "f1", "precision", "recall", "auroc")
+SHOWN = (*SHOWN_OF_PAIRS, *RETRIEVAL_METRICS[:2], "R@10", "R@100", "RR", "AP")
 """Measures in the table of the terminal; the first one that all results have sorts them."""
 CSV_FILES = ("table.csv", "differences.csv", "values.csv")
 DIFFERENCE_COLUMNS = ("measure", "result", "other", "difference", "low", "high", "p", "p_holm")
@@ -123,12 +125,13 @@ def evaluate_all(directory: Path | None, outputs: Mapping[str, Path], truth: Pat
         UserErrors: no result can be evaluated.
         UserError: input or truth are missing or malformed.
     """
-    known = read_input_truth(directory, truth)
+    checks = {name for name, output in outputs.items() if is_check(output)}
+    known = None if directory is None and len(checks) == len(outputs) else read_input_truth(directory, truth)
     evaluated: dict[str, Evaluation] = {}
     failures: dict[str, UserError] = {}
     for name, output in outputs.items():
         try:
-            result = evaluate_check(output, truth) if is_check(output) else evaluate_output(known, output)
+            result = evaluate_check(output, truth) if name in checks else evaluate_output(known, output)
             if evaluated:
                 _require_same_items(next(iter(evaluated.items())), result)
             evaluated[name] = result

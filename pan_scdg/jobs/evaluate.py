@@ -1,6 +1,7 @@
 """``evaluate``: compare the results in output folders with the truth."""
 
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -14,13 +15,19 @@ from pan_scdg.evaluation.plagdet import compute_plagdet, measure_sums, sum_by_do
 from pan_scdg.evaluation.plots import write_plots
 from pan_scdg.evaluation.report import Estimate, format_table
 from pan_scdg.evaluation.resampling import Floats, Intervals, bootstrap_sums
-from pan_scdg.evaluation.retrieval import bootstrap_queries, compute_per_query, compute_retrieval_metrics
+from pan_scdg.evaluation.retrieval import (
+    LARGEST_GRADE,
+    TIRA,
+    bootstrap_queries,
+    compute_per_query,
+    compute_retrieval_metrics,
+)
 from pan_scdg.jobs.outputs import find_run_output, read_pair_output
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task, hash_input
 from pan_scdg.pan.labels import match_labels
 from pan_scdg.pan.runs import read_run
-from pan_scdg.pan.source_retrieval import find_qrels, read_qrels, read_queries
+from pan_scdg.pan.source_retrieval import find_grade_above, find_qrels, read_qrels, read_queries
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import (
     TAG,
@@ -29,7 +36,7 @@ from pan_scdg.pan.truth import (
     read_feature_files,
     read_reference,
     read_truth,
-    warn_of_overruns,
+    warn_of_line_ends,
 )
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, Feature
@@ -37,6 +44,8 @@ from pan_scdg.results.files import DECISIONS
 from pan_scdg.results.folder import list_changed_files, read_job, require_job
 from pan_scdg.results.records import read_decisions
 
+NAMED_QUERIES = 3
+"""Most queries that a warning names."""
 SCORE_MEASURES = ("auroc", "average_precision")
 """Measures of pairs that need scores and no decision; all others need decisions and no score."""
 UNDECIDED = "no decisions: the threshold belongs to another model. Only measures of scores are given"
@@ -100,10 +109,12 @@ class PairTruth:
 
 
 class QueryTruth:
-    """The judgements of an input, read once for all results."""
+    """The judgements of an input, read once for all results; without the input if they are given."""
 
-    def __init__(self, directory: Path, truth: Path | None) -> None:
-        self.directory, self.file = directory, truth or find_qrels(directory)
+    def __init__(self, directory: Path | None, truth: Path | None) -> None:
+        if directory is None and truth is None:
+            raise ValueError("neither an input nor judgements")
+        self.directory, self.file = directory, truth or find_qrels(directory or Path())
         if not self.file.is_file():
             raise UserError("the qrels are missing", "give the file with --truth", self.file)
         self.qrels = read_qrels(self.file)
@@ -113,17 +124,17 @@ Truth = PairTruth | QueryTruth
 
 
 def read_input_truth(directory: Path | None, truth: Path | None) -> Truth | None:
-    """Return the truth of an input of `run`; None without an input.
+    """Return the truth of an input of `run`; None without an input and judgements.
 
     Args:
-        directory: the input.
+        directory: the input; None: ``truth`` are the judgements of runs.
         truth: qrels file or folder of truth XML; None: looked for in ``directory``.
 
     Raises:
         UserError: input or truth are missing or malformed.
     """
     if directory is None:
-        return None
+        return None if truth is None else QueryTruth(None, truth)
     return PairTruth(directory, truth) if detect_task(directory) == "pairs" else QueryTruth(directory, truth)
 
 
@@ -147,13 +158,16 @@ def evaluate(directory: Path | None, output: Path, truth: Path | None) -> Evalua
 def evaluate_output(known: Truth | None, output: Path) -> Evaluation:
     """Evaluate a result of ``run`` or of another system, given the truth of the input."""
     if known is None:
-        raise UserError("the truth belongs to the input of `run`", "give its folder with --input", output)
+        remedy = "give its folder with --input, or judgements of a run with --truth"
+        raise UserError("the truth belongs to the input of `run`", remedy, output)
     return evaluate_pairs(known, output) if isinstance(known, PairTruth) else evaluate_run(known, output)
 
 
 def is_check(output: Path) -> bool:
-    """Return True for the result of a check."""
-    return _read_job(output).get("task") == "check"
+    """Return True for the result of a check; False for a damaged one of any task."""
+    with suppress(UserError):
+        return bool(_read_job(output).get("task") == "check")
+    return False
 
 
 def evaluate_check(output: Path, truth: Path | None) -> Evaluation:
@@ -174,7 +188,7 @@ def evaluate_pairs(known: PairTruth, output: Path) -> Evaluation:
     made = read_pair_output(output, pairs)
     labels = {key: bool(own) for key, own in passages.items()}
     evaluation = _evaluate_decisions(output, job, labels, made.records, known.digest)
-    evaluation = replace(evaluation, notes=(*evaluation.notes, *made.notes, *warn_of_overruns(passages, pairs)))
+    evaluation = replace(evaluation, notes=(*evaluation.notes, *made.notes, *warn_of_line_ends(passages, pairs)))
     if any(record["decision"] is None for record in made.records) or output.is_file():
         return evaluation
     part = {*labels} if len(pairs) < len(known.pairs) else None
@@ -260,6 +274,8 @@ def evaluate_run(known: QueryTruth, output: Path) -> Evaluation:
     """Evaluate a run with qrels by ir_measures and by TIRA's own rule."""
     qrels, job = known.qrels, _read_job(output)
     if job.get("limit") is not None:
+        if known.directory is None:
+            raise UserError("is a result of some of the queries", "give the folder of the input with --input", output)
         done = {query.query_id for query in read_queries(known.directory, Notices())[: job["limit"]]}
         qrels = {query_id: grades for query_id, grades in qrels.items() if query_id in done}
     run = read_run(find_run_output(output))
@@ -268,6 +284,8 @@ def evaluate_run(known: QueryTruth, output: Path) -> Evaluation:
         raise UserError(what, "give the qrels of this input", known.file)
     queries = compute_per_query(qrels, run)
     notes = [f"{format_count(len(qrels), 'query')} with judgements"]
+    notes += _warn_of_unjudged([query_id for query_id in run if query_id not in known.qrels], len(run))
+    notes += _warn_of_grades(known)
     if missing := len(qrels.keys() - run.keys()):
         notes.append(
             f"warning: {missing} of {len(qrels)} queries with judgements are missing from the run and count as 0"
@@ -278,7 +296,27 @@ def evaluate_run(known: QueryTruth, output: Path) -> Evaluation:
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
     notes += list_changed_files(output, job)
     figures = compute_retrieval_metrics(qrels, run)
-    return Evaluation(output, tuple(notes), figures, bootstrap_queries(queries), queries=queries)
+    intervals = bootstrap_queries(queries) if len(qrels) > 1 else {}
+    return Evaluation(output, tuple(notes), figures, intervals, queries=queries)
+
+
+def _warn_of_unjudged(queries: Sequence[str], total: int) -> list[str]:
+    """Return a warning about the queries of a run that have no judgements."""
+    if not queries:
+        return []
+    names = ", ".join(queries[:NAMED_QUERIES]) + (", ..." if len(queries) > NAMED_QUERIES else "")
+    verb = "has no judgements and counts" if len(queries) == 1 else "have no judgements and count"
+    return [f"warning: {len(queries)} of {total} queries of the run {verb} only in {TIRA}, as 0: {names}"]
+
+
+def _warn_of_grades(known: QueryTruth) -> list[str]:
+    """Return a warning about the first grade that is too large for a measure, with its line."""
+    large = find_grade_above(known.file, LARGEST_GRADE)
+    if large is None:
+        return []
+    line, grade = large
+    what = f"{known.file}:{line}: the grade {grade} is too large for a gain of 2^grade-1 (at most {LARGEST_GRADE})"
+    return [f"warning: {what}: the paper's nDCG is not computed"]
 
 
 def plot_pairs(folder: Path, results: Mapping[str, Evaluation]) -> list[Path]:

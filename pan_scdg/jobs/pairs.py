@@ -99,6 +99,9 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
             lines.append(f"warning: {about['deadline']}")
         files = [write_scores(work, pairs)]
         if not options.scores_only:
+            for warning in profile.method_settings.warn_of_sources(statistics, rule.threshold):
+                lines.append(f"warning: {warning}")
+                decided = [one if one.decision else one.warn(warning) for one in decided]
             _note_languages(decided, notices)
             detected = [_add_detections(one, worker) for one in decided]
             decided = [one.name(names) for one, _ in detected]

@@ -218,7 +218,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     stages = None
     if options.candidates is not None:
         stages = read_candidates(options.candidates, queries, notices, {query.query_id for query in all_queries})
-    corpus = Corpus(options.input, notices, profile.raw_text)
+    corpus = Corpus(options.input, notices, profile.raw_text, queries)
     if stages is not None:
         _check_candidates(stages, corpus, "give a run over this corpus", options.candidates)
         if not any(stage.routes for stage in stages.values()):
@@ -236,6 +236,12 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
         candidates=None if options.candidates is None else hash_candidates(options.candidates),
     )
     warnings, watch = [] if part is None else [f"warning: {part}"], Stopwatch()
+    if inside := corpus.queries_in_it:
+        verb = "is a document of the corpus and its own best source"
+        if len(inside) > 1:
+            verb = "are documents of the corpus and their own best sources"
+        what = f"{len(inside)} of {format_count(len(queries), 'query')} {verb}"
+        warnings.append(f"warning: {what}: first {inside[0]!r}")
     with open_result(options.output, job, overwrite=options.overwrite, key=CANDIDATE_KEY) as work:
         if work is None:
             return [*warnings, f"already complete: {options.output}"]

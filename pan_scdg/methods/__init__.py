@@ -154,6 +154,10 @@ class MethodSettings(Table):
         """Return what the scores need to know of all sources of an input, each of which ``texts`` yields once."""
         return None
 
+    def warn_of_sources(self, statistics: Any, threshold: float | None) -> list[str]:
+        """Return the warnings about all sources of an input, given what `count_sources` returned."""
+        return []
+
     def compute_score(self, values: Values) -> float:
         """Return the score of a pair from the numbers that the method measured.
 

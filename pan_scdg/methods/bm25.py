@@ -9,8 +9,12 @@ from pydantic import Field
 
 from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings
 from pan_scdg.methods.simple import SimpleMethod, split_tokens
+from pan_scdg.progress import format_count
 from pan_scdg.records import TextPair
 from pan_scdg.settings import ProfileTables
+
+LARGEST_LOG = 30.0
+"""Logarithm of a number of sources far beyond any."""
 
 
 class Bm25PairSettings(MethodSettings):
@@ -27,6 +31,14 @@ class Bm25PairSettings(MethodSettings):
     def count_sources(self, texts: Iterable[str]) -> "Statistics":
         """Return document frequencies and mean length; see `count_statistics`."""
         return count_statistics(texts)
+
+    def warn_of_sources(self, statistics: Any, threshold: float | None) -> list[str]:
+        """Return a warning if the sources are too few for a copy to reach the threshold."""
+        needed = 0 if threshold is None else count_needed_sources(threshold)
+        if statistics.documents >= needed:
+            return []
+        what = f"{format_count(statistics.documents, 'source')}, and a score of {threshold:.3f} needs {needed} or more"
+        return [f"{what}: among few sources all words are common, so that even a copy can be negative"]
 
 
 class Statistics(NamedTuple):
@@ -74,6 +86,14 @@ def count_statistics(texts: Iterable[str]) -> Statistics:
         length += len(tokens)
         frequency.update(set(tokens))
     return Statistics(documents, dict(frequency), length / documents if documents else 0.0)
+
+
+def count_needed_sources(threshold: float) -> int:
+    """Return the number of sources N with which a copy reaches a threshold if no other source has half of its words.
+
+    Each of these adds ``log(1 + (N - .5) / 1.5)``, see `compute_pair_score`.
+    """
+    return max(1, math.ceil(1.5 * math.expm1(min(2 * threshold, LARGEST_LOG)) + 0.5))
 
 
 def compute_pair_score(

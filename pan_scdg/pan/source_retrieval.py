@@ -33,15 +33,26 @@ class Corpus:
     """The documents of a corpus file, each of them checked, in the order of the file.
 
     Only the ids stay in memory; each iteration reads the file again. Texts are in the Unicode form NFC unless
-    ``raw_text``.
+    ``raw_text``. ``queries`` are looked for among the documents.
 
     Raises:
         UserError: see `stream_corpus`.
     """
 
-    def __init__(self, directory: Path, notices: Notices, raw_text: bool = False) -> None:
+    def __init__(
+        self, directory: Path, notices: Notices, raw_text: bool = False, queries: Sequence[Query] = ()
+    ) -> None:
         self._directory, self.raw_text = directory, raw_text
-        self._ids = dict.fromkeys(document.doc_id for document in stream_corpus(directory, notices))
+        self._ids: dict[str, None] = {}
+        searched = {query.query_id: _hash_words(query.text) for query in queries}
+        words = {*searched.values()}
+        documents: set[bytes] = set()
+        for document in stream_corpus(directory, notices):
+            self._ids[document.doc_id] = None
+            if words and (digest := _hash_words(document.text)) in words:
+                documents.add(digest)
+        self.queries_in_it = [query_id for query_id, digest in searched.items() if digest in documents]
+        """Ids of the ``queries`` whose words are those of a document."""
         self.digest = hash_file(_require_corpus(directory))
         """SHA-256 (hex) of the corpus file."""
 
@@ -238,6 +249,10 @@ def _hash_text(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
 
 
+def _hash_words(text: str) -> bytes:
+    return _hash_text(" ".join(text.split()))
+
+
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Return relevance grades by query and document, from lines ``qid 0 doc_id grade``.
 
@@ -258,6 +273,14 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     if not qrels:
         raise UserError("contains no judgements", "add lines 'qid 0 doc_id grade'", path)
     return qrels
+
+
+def find_grade_above(path: Path, largest: int) -> tuple[int, int] | None:
+    """Return the line and the grade of the first judgement above a grade, None without one; see `read_qrels`."""
+    for number, columns in stream_columns(path, lambda columns: len(columns) == 4 and _is_grade(columns[3])):
+        if int(columns[3]) > largest:
+            return number, int(columns[3])
+    return None
 
 
 def _is_grade(text: str) -> bool:

@@ -10,7 +10,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.normal_form import compose
 from pan_scdg.pan.layout import list_truth_folders
 from pan_scdg.pan.text_alignment import find_pairs_file, name_detection, read_text
-from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_bytes
+from pan_scdg.pan.untrusted import DOCUMENT_BYTES, is_file, list_directory, parse_xml, read_bytes
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, Feature, Passage, Span, TextFile
 
@@ -18,6 +18,8 @@ TAG = "plagiarism"
 """Ending of the name of a feature that is reuse; older corpora write ``artificial-plagiarism``."""
 RESULTS = ("job.json", ".pan_scdg", ".pan_scdg.json", "decisions.jsonl")
 """Files that mark a folder as the output of a run."""
+MIN_WORD_ENDS = 4
+"""Fewest ends of passages at words from which another count of line ends is concluded."""
 MAX_OFFSET = 10**15
 """Largest offset and length: no document is longer, and their sums fit in 64 bits."""
 THIS, SOURCE = ("this_offset", "this_length"), ("source_offset", "source_length")
@@ -100,29 +102,51 @@ def read_truth(directory: Path, pairs: Sequence[DocumentPair]) -> dict[tuple[str
     return truth
 
 
-def warn_of_overruns(truth: Mapping[tuple[str, str], Sequence[Passage]], pairs: Sequence[DocumentPair]) -> list[str]:
-    r"""Return a warning if passages end after their document, as where the truth counts ``\r\n`` as two characters.
+def warn_of_line_ends(truth: Mapping[tuple[str, str], Sequence[Passage]], pairs: Sequence[DocumentPair]) -> list[str]:
+    r"""Return warnings if passages end after their document, or fit it better where ``\r\n`` counts as two characters.
+
+    Passages begin and end at words; by another count they do so by chance.
 
     Args:
         truth: the result of `read_truth`.
         pairs: those of the truth; a document that cannot be read is left out.
     """
-    ends: dict[TextFile, int] = {}
+    spans: dict[TextFile, set[Span]] = {}
     for pair in pairs:
         for passage in truth[pair.suspicious.doc_id, pair.source.doc_id]:
-            for file, end in zip((pair.suspicious, pair.source), (passage.target.end, passage.source.end)):
-                ends[file] = max(end, ends.get(file, 0))
-    files: list[TextFile] = []
-    for file, end in ends.items():
+            spans.setdefault(pair.suspicious, set()).add(passage.target)
+            spans.setdefault(pair.source, set()).add(passage.source)
+    short: list[TextFile] = []
+    counted: list[TextFile] = []
+    ends, as_one, as_two = 0, 0, 0
+    for file, places in spans.items():
         with suppress(UserError):
-            if len(read_text(file)) < end:
-                files.append(file)
-    if not files:
-        return []
-    line = f"warning: the truth of {format_count(len(files), 'document')} ends after the text: first {files[0].path}"
-    if any(b"\r\n" in read_bytes(file.path) for file in files):
-        line += r"; does it count \r\n as two characters? Here it is one"
-    return [line]
+            text = read_text(file)
+            if len(text) < max(place.end for place in places):
+                short.append(file)
+            whole = text if file.text is not None else read_bytes(file.path, DOCUMENT_BYTES).decode("utf-8")
+            if (first := whole.find("\r\n")) >= 0:
+                counted.append(file)
+                later = [(at, at == place.end) for place in places for at in place if at > first]
+                ends += len(later)
+                as_one += sum(_is_at_word(text, at, is_end) for at, is_end in later)
+                as_two += sum(_is_at_word(whole, at, is_end) for at, is_end in later)
+    lines = []
+    if as_two >= MIN_WORD_ENDS and as_two > 2 * as_one:
+        what = f"{as_two} of {ends} ends of passages are at words, and {as_one} if it is one, as here"
+        lines.append(rf"warning: the truth counts \r\n as two characters: {what}: first {counted[0].path}")
+    if short:
+        count = format_count(len(short), "document")
+        question = "" if lines or not counted else r"; does it count \r\n as two characters? Here it is one"
+        lines.append(f"warning: the truth of {count} ends after the text: first {short[0].path}{question}")
+    return lines
+
+
+def _is_at_word(text: str, at: int, is_end: bool) -> bool:
+    """Return True if a passage that begins or ends at a character has a whole word there."""
+    before, after = text[max(0, at - 1) : at], text[at : at + 1]
+    inner, outer = (before, after) if is_end else (after, before)
+    return inner != "" and not inner.isspace() and not outer.isalnum()
 
 
 def _read_passages(paths: Sequence[Path], pair: DocumentPair, directory: Path) -> tuple[Passage, ...]:

@@ -5,9 +5,11 @@ from math import log2
 
 import numpy as np
 import pytest
+from ir_measures import AP, calc_aggregate, nDCG
 
-from pan_scdg.errors import UserError
 from pan_scdg.evaluation.retrieval import (
+    NDCG,
+    PAPER,
     RETRIEVAL_METRICS,
     TIRA,
     bootstrap_queries,
@@ -15,6 +17,7 @@ from pan_scdg.evaluation.retrieval import (
     compute_retrieval_metrics,
 )
 
+NDCG_10, PAPER_10 = NDCG.format(10), PAPER.format(10)
 QRELS = {"1": {"a": 3, "b": 1, "c": 0}, "2": {"a": 2}}
 RUN = {"1": [("x", 5.0), ("a", 4.0), ("b", 3.0)], "2": [("a", 2.0), ("c", 1.0)]}
 
@@ -35,8 +38,9 @@ SPOT_RUN = {
 
 def test_worked_by_hand():
     result = compute_per_query(QRELS, RUN)
-    assert result["nDCG@10"]["1"] == pytest.approx((7 / log2(3) + 1 / log2(4)) / (7 + 1 / log2(3)))
-    assert result[TIRA]["1"] == pytest.approx((3 / log2(3) + 1 / log2(4)) / (3 + 1 / log2(3)))
+    assert result[PAPER_10]["1"] == pytest.approx((7 / log2(3) + 1 / log2(4)) / (7 + 1 / log2(3)))
+    linear = pytest.approx((3 / log2(3) + 1 / log2(4)) / (3 + 1 / log2(3)))
+    assert (result[NDCG_10]["1"], result[TIRA]["1"]) == (linear, linear)
     assert result["RR"] == pytest.approx({"1": 0.5, "2": 1.0})
     assert result["AP"] == pytest.approx({"1": (1 / 2 + 2 / 3) / 2, "2": 1.0})
     assert result["R@10"] == {"1": 1.0, "2": 1.0}
@@ -47,7 +51,7 @@ def test_worked_by_hand():
 def test_spot_check_example():
     result = compute_retrieval_metrics(SPOT_QRELS, SPOT_RUN)
     assert result[TIRA] == pytest.approx(0.5654648767857288)
-    assert round(result["nDCG@10"], 4) == 0.5655
+    assert round(result[NDCG_10], 4) == 0.5655
     assert result["RR"] == 0.5
     assert result["R@10"] == result["R@100"] == result["R@1000"] == 0.75
 
@@ -57,24 +61,24 @@ def test_depths():
     qrels = {"1": {f"d{i:04}": 1 for i in (9, 10, 99, 100, 999, 1000)}}
     result = compute_retrieval_metrics(qrels, run)
     assert [result[f"R@{k}"] for k in (10, 100, 1000)] == pytest.approx([1 / 6, 3 / 6, 5 / 6])
-    assert 0 < result["nDCG@10"] < result["nDCG@100"] < 1
+    assert 0 < result[NDCG_10] < result[NDCG.format(100)] < 1
 
 
 def test_query_missing_from_the_run_counts_zero_except_for_tira():
     result = compute_retrieval_metrics(QRELS, {"2": RUN["2"]})
-    assert result["nDCG@10"] == 0.5
+    assert result[NDCG_10] == 0.5
     assert result[TIRA] == 1.0
 
 
 def test_query_without_judgements_is_left_out_except_by_tira():
     result = compute_retrieval_metrics(QRELS, {**RUN, "9": [("a", 1.0)]})
-    assert result["nDCG@10"] == compute_retrieval_metrics(QRELS, RUN)["nDCG@10"]
+    assert result[NDCG_10] == compute_retrieval_metrics(QRELS, RUN)[NDCG_10]
     assert result[TIRA] == pytest.approx(compute_retrieval_metrics(QRELS, RUN)[TIRA] * 2 / 3)
 
 
 def test_tira_takes_the_order_of_lines_and_the_others_the_scores():
     result = compute_per_query({"1": {"a": 1}}, {"1": [("x", 1.0), ("a", 2.0)]})
-    assert result["nDCG@10"]["1"] == 1.0
+    assert result[NDCG_10]["1"] == 1.0
     assert result[TIRA]["1"] == pytest.approx(1 / log2(3))
 
 
@@ -86,14 +90,27 @@ def test_nothing_relevant_and_nothing_at_all():
     assert set(compute_retrieval_metrics({"1": {"a": 0}}, {"1": [("a", 1.0)]}).values()) == {0.0}
     assert set(compute_retrieval_metrics({"1": {"a": -2}, "2": {}}, {"1": [("a", 1.0)]}).values()) == {0.0}
     empty = compute_retrieval_metrics({"1": {"a": 1}}, {})
-    assert empty["nDCG@10"] == 0.0
+    assert empty[NDCG_10] == 0.0
     assert np.isnan(empty[TIRA])
     assert np.isnan(list(compute_retrieval_metrics({}, {}).values())).all()
 
 
-def test_absurd_grades_are_refused():
-    with pytest.raises(UserError, match="grade 2000"):
-        compute_retrieval_metrics({"1": {"a": 2000}}, {"1": [("a", 1.0)]})
+@pytest.mark.parametrize(("grade", "lacks"), [(20, ""), (21, "paper"), (2**20, "nDCG")])
+def test_a_large_grade_costs_the_measures_that_it_breaks(grade, lacks):
+    result = compute_retrieval_metrics({"1": {"a": grade, "b": 1}}, {"1": [("b", 2.0), ("a", 1.0)]})
+    assert set(RETRIEVAL_METRICS) - set(result) == {n for n in RETRIEVAL_METRICS if lacks and lacks in n and n != TIRA}
+    assert (result["RR"], result["AP"]) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gains_are_those_of_ir_measures(seed):
+    qrels, run = random_case(seed)
+    gains = {grade: 2**grade - 1 for grade in (1, 2, 3)}
+    measures = {NDCG_10: nDCG @ 10, PAPER_10: nDCG(gains=gains) @ 10, "AP": AP}
+    judged = {query: {doc: max(0, grade) for doc, grade in docs.items()} for query, docs in qrels.items()}
+    expected = calc_aggregate(measures.values(), judged, {query: dict(docs) for query, docs in run.items()})
+    result = compute_retrieval_metrics(qrels, run)
+    assert {name: result[name] for name in measures} == pytest.approx({n: expected[m] for n, m in measures.items()})
 
 
 def test_intervals_over_queries():

@@ -173,8 +173,35 @@ def test_queries_that_a_run_lacks_are_counted(tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("1 Q0 d 1 1000 t\n")
     result = evaluate(tmp_path, tmp_path / "run.txt", None)
     assert result.notes[1] == "warning: 2 of 3 queries with judgements are missing from the run and count as 0"
-    assert result.figures["nDCG@10"] == pytest.approx(1 / 3)
+    assert result.figures["nDCG@10 (linear)"] == pytest.approx(1 / 3)
     assert read_queries(tmp_path, Notices()) == [Query("1", "a")]
+
+
+RUN = "q1 Q0 d1 1 3 t\nq1 Q0 d2 2 2 t\nq2 Q0 d1 1 1 t\n"
+
+
+def test_a_run_and_judgements_suffice(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("q1 0 d1 1\nq1 0 d2 3\n")
+    (tmp_path / "run").write_text(RUN)
+    result = evaluate(None, tmp_path / "run", tmp_path / "qrels")
+    assert result.figures["nDCG@10 (linear)"] == pytest.approx((1 + 3 / np.log2(3)) / (3 + 1 / np.log2(3)))
+    assert result.figures["nDCG@10 (paper, 2^grade-1)"] == pytest.approx((1 + 7 / np.log2(3)) / (7 + 1 / np.log2(3)))
+    unjudged = "warning: 1 of 2 queries of the run has no judgements and counts only in nDCG@10 (linear, TIRA)"
+    assert result.notes == ("1 query with judgements", f"{unjudged}, as 0: q2")
+    assert result.intervals == {}, "of one query"
+    (tmp_path / "job.json").write_text(json.dumps({"format": FORMAT, "files": {}, "limit": 1}))
+    (tmp_path / "run").rename(tmp_path / "run.txt")
+    with pytest.raises(UserError, match="is a result of some of the queries. Give the folder of the input"):
+        evaluate(None, tmp_path, tmp_path / "qrels")
+
+
+def test_a_large_grade_is_named_and_costs_one_measure(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("q1 0 d1 1\nq1 0 d2 50\nq2 0 d1 60\n")
+    (tmp_path / "run").write_text(RUN)
+    result = evaluate(None, tmp_path / "run", tmp_path / "qrels")
+    assert f"{tmp_path / 'qrels'}:2: the grade 50 is too large for a gain of 2^grade-1 (at most 20)" in result.notes[1]
+    assert not any("paper" in name for name in result.figures)
+    assert result.figures["nDCG@10 (linear)"] == pytest.approx(((1 + 50 / np.log2(3)) / (50 + 1 / np.log2(3)) + 1) / 2)
 
 
 def test_paired_intervals_are_percentiles_of_differences_on_the_same_resamples() -> None:

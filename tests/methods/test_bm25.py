@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.methods import MethodOptions
-from pan_scdg.methods.bm25 import Bm25Method, Bm25PairSettings, compute_pair_score, count_statistics
+from pan_scdg.methods.bm25 import (
+    Bm25Method,
+    Bm25PairSettings,
+    compute_pair_score,
+    count_needed_sources,
+    count_statistics,
+)
 from pan_scdg.methods.simple import split_tokens
 from tests.methods.conftest import measure
 
@@ -58,3 +64,17 @@ def test_empty_texts_score_zero_and_sources_that_were_not_counted_are_an_error()
         compute_pair_score(["elm"], ["elm"], statistics, 1.2, 0.75)
     with pytest.raises(ValueError, match="statistics"):
         Bm25Method(Bm25PairSettings(), MethodOptions()).score([])
+
+
+@pytest.mark.parametrize(("threshold", "needed"), [(0.6477334899, 5), (1.0, 11)])
+def test_a_copy_needs_sources(threshold: float, needed: int) -> None:
+    """With so many sources half of the words of a copy reach the threshold, each in one source and once."""
+    score = 0.5 * math.log(1 + (needed - 0.5) / 1.5)
+    assert count_needed_sources(threshold) == needed
+    assert score >= threshold > 0.5 * math.log(1 + (needed - 1.5) / 1.5)
+    settings = Bm25PairSettings()
+    few, enough = (count_statistics([f"word{i}" for i in range(n)]) for n in (needed - 1, needed))
+    (warning,) = settings.warn_of_sources(few, threshold)
+    assert f"{needed - 1} sources, and a score of {threshold:.3f} needs {needed} or more" in warning
+    assert settings.warn_of_sources(enough, threshold) == []
+    assert settings.warn_of_sources(few, None) == []

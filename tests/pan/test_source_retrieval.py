@@ -156,3 +156,11 @@ def test_a_corpus_has_the_documents_of_the_file_in_their_order(
     groups = [chosen, set(ids) - chosen]
     in_order = [(d.doc_id, d.text) for group in groups for d in documents if d.doc_id in group]
     assert [(d.doc_id, d.text) for d in corpus.read_in_order(groups, folder / "spool")] == in_order
+
+
+def test_queries_that_are_documents_are_found(write: Write) -> None:
+    documents = ("The  cat\nsat.", "A dog.", "A bird.")
+    lines = [json.dumps({"docno": str(i), "text": text}) for i, text in enumerate(documents)]
+    folder = write({"corpus.jsonl": "\n".join(lines)})
+    queries = [Query("q1", "The cat sat."), Query("q2", "The cat"), Query("q3", "A dog. ")]
+    assert Corpus(folder, Notices(), queries=queries).queries_in_it == ["q1", "q3"]

@@ -9,7 +9,7 @@ from pan_scdg.errors import UserError, UserErrors
 from pan_scdg.evaluation.plagdet import compute_plagdet
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs
-from pan_scdg.pan.truth import find_truth, read_features, read_truth
+from pan_scdg.pan.truth import find_truth, read_features, read_truth, warn_of_line_ends
 from tests.passages import make_feature, make_passage
 
 Write = Callable[..., Path]
@@ -123,6 +123,30 @@ def test_truth_of_another_document_is_refused(write: Write, xml: str, what: str)
     with pytest.raises(UserErrors) as error:
         read_truth(directory / "truth", read_pairs(directory, Notices()).pairs)
     assert str(error.value).startswith(f"{directory / 'truth' / 's1-r1.xml'}:1: {what}")
+
+
+@pytest.mark.parametrize(("line_end", "counted", "warns"), [("\r\n", 2, True), ("\r\n", 1, False), ("\n", 1, False)])
+def test_offsets_that_count_two_characters_at_a_line_end(
+    write: Write, line_end: str, counted: int, warns: bool
+) -> None:
+    lines = [f"Line {i} of the harbour book, with boats and nets." for i in range(20)]
+    text = line_end.join(lines)
+    sizes = [len(line) + counted for line in lines]
+    features = "".join(
+        f'<feature name="plagiarism" this_offset="{at}" this_length="{size}" source_reference="r1.txt"'
+        f' source_offset="{at}" source_length="{size}"/>'
+        for at, size in ((sum(sizes[:i]), len(lines[i])) for i in (3, 7, 12))
+    )
+    directory = write(
+        {"pairs": "s1 r1\n", "susp/s1.txt": text, "src/r1.txt": text}
+        | {"truth/s1-r1.xml": f'<document reference="s1.txt">{features}</document>'}
+    )
+    pairs = read_pairs(directory, Notices()).pairs
+    warnings = warn_of_line_ends(read_truth(directory / "truth", pairs), pairs)
+    assert bool(warnings) == warns
+    if warns:
+        what = r"the truth counts \r\n as two characters: 12 of 12 ends of passages are at words, and "
+        assert what in warnings[0]
 
 
 SHARED = Path(__file__).parents[2].parent / "shared"
