@@ -62,6 +62,7 @@ HEAVY = frozenset(
         "jnius",
         "statsmodels",
         "matplotlib",
+        "pyarrow",
         "openai",
     ]
 )

@@ -55,10 +55,10 @@ HEADINGS = {
 @click.option(
     "--input",
     "directory",
-    type=FOLDER,
+    type=click.Path(path_type=Path),
     envvar=["TIRA_INPUT_DATASET", "inputDataset"],
     required=True,
-    help="Folder of document pairs, or of a corpus and queries.",
+    help="Folder of document pairs, or of a corpus and queries; or a table of pairs (.csv, .jsonl, .parquet).",
 )
 @click.option(
     "--output",
@@ -136,24 +136,26 @@ def run(
     from pan_scdg.cli.paths import check_folders, find_profile_file
     from pan_scdg.jobs.options import RunOptions, choose_device
     from pan_scdg.pan.inputs import find_input
+    from pan_scdg.pan.prepare import open_pairs
 
     inputs = {"--input": directory, "--profile": find_profile_file(profile)}
     check_folders(output, inputs | {f"--{name}": rest[name] for name in READ})
-    task, folder = find_input(directory)
-    if folder != directory:
-        say([f"input: {folder}"])
-    chosen = load_chosen_profile(profile, over_long, threshold, q)
-    refuse_options(task, {**rest, "threshold": threshold is not None})
-    metadata = os.environ.get(METADATA) != "0"
-    options = RunOptions(directory, output, choose_device(chosen, device), metadata=metadata, **rest)
-    if task == "pairs":
-        from pan_scdg.jobs.pairs import detect_pairs
+    with open_pairs(directory) as opened:
+        task, folder = find_input(opened)
+        if folder != opened:
+            say([f"input: {folder}"])
+        chosen = load_chosen_profile(profile, over_long, threshold, q)
+        refuse_options(task, {**rest, "threshold": threshold is not None})
+        metadata = os.environ.get(METADATA) != "0"
+        options = RunOptions(opened, output, choose_device(chosen, device), metadata=metadata, **rest)
+        if task == "pairs":
+            from pan_scdg.jobs.pairs import detect_pairs
 
-        say(detect_pairs(chosen, options))
-    else:
-        from pan_scdg.jobs.retrieval import retrieve_sources
+            say(detect_pairs(chosen, options))
+        else:
+            from pan_scdg.jobs.retrieval import retrieve_sources
 
-        say(retrieve_sources(chosen, options))
+            say(retrieve_sources(chosen, options))
 
 
 def refuse_options(task: Literal["pairs", "retrieval"], rest: dict[str, Any]) -> None:

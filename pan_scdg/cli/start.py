@@ -32,13 +32,16 @@ def profiles(show_all: bool) -> None:
         click.echo(f"{len(names) - len(shown)} more: pan-scdg profiles --all")
 
 
-@click.command(short_help="Turn a CSV table of file pairs into an input folder.")
+@click.command(short_help="Turn a table of pairs into an input folder.")
 @click.option(
-    "--table", type=FILE, required=True, help="CSV file with the suspicious and the source file of each pair."
+    "--table",
+    type=FILE,
+    required=True,
+    help="CSV, JSON Lines or Parquet file with the suspicious and the source file or text of each pair.",
 )
 @click.option("--output", type=FOLDER, required=True, help="Input folder to create.")
 def prepare(table: Path, output: Path) -> None:
-    """Turn a CSV table of file pairs into an input folder with safe ids. Results show the original names.
+    """Turn a table of pairs into an input folder with safe ids. Results show the original names.
 
     \b
     Example:

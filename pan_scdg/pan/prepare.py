@@ -1,7 +1,7 @@
 """Turn a table of document pairs into a directory in the text-alignment layout, with safe ids and a map of names.
 
 For users whose files are not in a PAN layout: names may contain spaces and any Unicode, and may be equal in different
-folders.
+folders. A table in CSV, JSON Lines or Parquet may also contain the texts themselves, as data sets are exported.
 """
 
 import csv
@@ -9,19 +9,33 @@ import io
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg.errors import UserError, UserErrors
+from pan_scdg.errors import UserError, UserErrors, get_first_line, need_packages
 from pan_scdg.normal_form import list_forms
 from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.text_alignment import name_detection, read_text
-from pan_scdg.pan.untrusted import is_file, read_document, read_utf8
+from pan_scdg.pan.untrusted import (
+    DOCUMENT_BYTES,
+    TEXT_BYTES,
+    is_file,
+    parse_json_object,
+    read_document,
+    read_utf8,
+    stream_lines,
+)
 from pan_scdg.records import DocumentPair, Passage, Span, TextFile
 
 COLUMNS = ("suspicious", "source", "reused")
 """The third is optional."""
+LABEL = "label"
+"""Another name of the third column."""
+JSON_LINES, PARQUET = (".jsonl", ".ndjson"), ".parquet"
 ANSWERS = {"yes": True, "1": True, "true": True, "no": False, "0": False, "false": False}
+MAX_PATH_LENGTH = 4096
+"""Characters; a longer cell is a text."""
 NAMES = "names.csv"
 NAMES_HEADER = ["id", "name"]
 SIDES = (("suspicious", "susp"), ("source", "src"))
@@ -33,25 +47,42 @@ class _Table(NamedTuple):
 
     pairs: list[tuple[DocumentPair, bool | None]]
     """Each with its answer; None: the table has none."""
-    sides: tuple[dict[Path, TextFile], dict[Path, TextFile]]
-    """Suspicious documents and sources by their resolved paths."""
+    sides: tuple[dict[Path | str, TextFile], dict[Path | str, TextFile]]
+    """Suspicious documents and sources by their resolved paths, or their texts."""
     names: dict[str, str]
-    """The path of each document as it was written, by id."""
+    """The path of each document as it was written, or the line of its text, by id."""
 
-    def add(self, side: int, name: str, path: Path) -> TextFile:
-        """Return a document with its id; the same file of one side always gets the same one."""
+    def add(self, side: int, name: str, document: Path | str) -> TextFile:
+        """Return a document with its id; the same file or text of one side always gets the same one."""
         doc_id = f"{SIDES[side][0]}-document{len(self.sides[side]) + 1:05d}"
-        file = self.sides[side].setdefault(path.resolve(), TextFile(doc_id, f"{doc_id}.txt", path))
+        reference = f"{doc_id}.txt"
+        if isinstance(document, Path):
+            file = self.sides[side].setdefault(document.resolve(), TextFile(doc_id, reference, document))
+        else:
+            file = self.sides[side].setdefault(document, TextFile(doc_id, reference, Path(reference), document))
         self.names.setdefault(file.doc_id, name)
         return file
 
 
-def prepare_pairs(table: Path, output: Path) -> int:
-    """Write the pairs of the CSV file ``table`` as the new directory ``output``, and return the number of pairs.
+@contextmanager
+def open_pairs(path: Path) -> Iterator[Path]:
+    """Open a folder as it is, or a table of pairs as the folder that `prepare_pairs` writes, which is then removed."""
+    if not is_file(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="pan_scdg-") as folder:
+        prepare_pairs(path, Path(folder) / path.name)
+        yield Path(folder) / path.name
 
-    The table has two columns, suspicious and source, in this order or in that of a header with these names; paths are
-    relative to the table. A third column, ``reused``, says yes or no and becomes truth, of whole documents: a table
-    does not say where in them. Beside the texts, ``names.csv`` maps each id to the path as it was written.
+
+def prepare_pairs(table: Path, output: Path) -> int:
+    """Write the pairs of the file ``table`` as the new directory ``output``, and return the number of pairs.
+
+    The table has two columns, suspicious and source: those of a header or of fields with these names, beside which
+    there may be others, or without a header in this order. A cell is a path relative to the table, or, if it has white
+    space and no file has this name, a text. A third column, ``reused`` or ``label``, says yes or no and becomes truth,
+    of whole documents: a table does not say where in them. Beside the texts, ``names.csv`` maps each id to the path as
+    it was written.
 
     Raises:
         UserErrors: every faulty line: another number of columns, an answer that is neither or cannot be, a file that
@@ -76,36 +107,83 @@ def prepare_pairs(table: Path, output: Path) -> int:
 
 def _read_table(path: Path) -> _Table:
     table = _Table([], ({}, {}), {})
-    answers: dict[tuple[Path, Path], bool | None] = {}
+    answers: dict[tuple[Path | str, ...], bool | None] = {}
     errors = []
-    rows = read_rows(path)
-    header = [name.strip().lower() for name in rows[0][1]] if rows else []
-    columns: tuple[str, ...] = COLUMNS[: len(header)]
-    if sorted(header) in (sorted(COLUMNS), sorted(COLUMNS[:2])):
-        columns, rows = tuple(header), rows[1:]
-    for line, row in rows:
+    for line, cells in _read_cells(path):
         try:
-            if len(columns) < 2 or len(row) != len(columns):
-                expected = f"{len(columns)} columns" if len(columns) > 1 else "two or three columns"
-                what = f"expected {expected}, found {len(row)}"
-                raise UserError(what, "write 'suspicious,source' on each line", path, line)
-            cells = dict(zip(columns, row, strict=True))
-            files = [_check_document(path, cells[side], line) for side in COLUMNS[:2]]
+            if isinstance(cells, UserError):
+                raise cells
+            found = [_find_document(path, cells[side], line) for side in COLUMNS[:2]]
             reused = parse_answer(path, cells["reused"], line) if "reused" in cells else None
-            if reused and not all(file.stat().st_size for file in files):  # truth has no such passages
+            sizes = [one.stat().st_size if isinstance(one, Path) else len(one) for one in found]
+            if reused and not all(sizes):  # truth has no such passages
                 raise UserError("the answer is yes, but a file of the pair is empty", "correct the answer", path, line)
-            if answers.setdefault((files[0].resolve(), files[1].resolve()), reused) != reused:
+            key = tuple(one.resolve() if isinstance(one, Path) else one for one in found)
+            if answers.setdefault(key, reused) != reused:
                 raise UserError("contradicts an earlier line about the same pair", "correct one of them", path, line)
         except UserError as e:
             errors.append(e)
             continue
-        documents = [table.add(side, cells[COLUMNS[side]], files[side]) for side in (0, 1)]
+        names = [cells[name] if isinstance(one, Path) else f"{path.name}:{line}" for name, one in zip(COLUMNS, found)]
+        documents = [table.add(side, names[side], found[side]) for side in (0, 1)]
         table.pairs.append((DocumentPair(documents[0], documents[1]), reused))
     if errors:
         raise UserErrors(errors)
     if not table.pairs:
         raise UserError("contains no pairs", "add lines 'suspicious,source'", path)
     return table
+
+
+def _read_cells(path: Path) -> Iterator[tuple[int, dict[str, str] | UserError]]:
+    """Yield the cells of each line by the names of columns, or what is wrong with it."""
+    if path.suffix.lower() in JSON_LINES:
+        records = ((number, parse_json_object(line, path, number)) for number, line in stream_lines(path) if line)
+        yield from ((number, _pick_cells(record, path, number)) for number, record in records)
+        return
+    if path.suffix.lower() == PARQUET:
+        yield from ((number, _pick_cells(record, path, number)) for number, record in _read_parquet(path))
+        return
+    rows = read_rows(path)
+    header = [name.strip().lower() for name in rows[0][1]] if rows else []
+    columns: list[str] = [*COLUMNS[: len(header)]]
+    if {*COLUMNS[:2]} <= {*header}:
+        columns, rows = header, rows[1:]
+    for line, row in rows:
+        if len(columns) < 2 or len(row) != len(columns):
+            expected = f"{len(columns)} columns" if len(columns) > 1 else "two or three columns"
+            what = f"expected {expected}, found {len(row)}"
+            yield line, UserError(what, "write 'suspicious,source' on each line", path, line)
+        else:
+            yield line, _pick_cells(dict(zip(columns, row, strict=True)), path, line)
+
+
+def _pick_cells(record: dict[str, Any], path: Path, line: int) -> dict[str, str] | UserError:
+    """Return the cells of `COLUMNS` as text; a missing answer has none."""
+    for name in COLUMNS[:2]:
+        if not isinstance(record.get(name), str):
+            return UserError(f"has no text in {name}", "write suspicious and source as text", path, line)
+    cells = {name: record[name] for name in COLUMNS[:2]}
+    answer = record.get(COLUMNS[2], record.get(LABEL))
+    return cells if answer is None else {**cells, COLUMNS[2]: str(answer)}
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a Parquet file, numbered from 1.
+
+    Raises:
+        UserError: pyarrow is not installed, or the file is none.
+    """
+    need_packages("parquet", "pyarrow")
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            names = [name for name in (*COLUMNS, LABEL) if name in file.schema_arrow.names]
+            rows = (row for batch in file.iter_batches(columns=names) for row in batch.to_pylist())
+            yield from enumerate(rows, 1)
+    except (OSError, pyarrow.ArrowException) as e:
+        raise UserError(f"not a readable Parquet file: {get_first_line(e)}", "export it again", path) from e
 
 
 def read_rows(path: Path) -> list[tuple[int, list[str]]]:
@@ -119,6 +197,7 @@ def read_rows(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def _parse_csv(text: str, path: Path, **options: Any) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(TEXT_BYTES)  # a cell may be a text
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, **options)
     try:
         for row in reader:
@@ -127,15 +206,29 @@ def _parse_csv(text: str, path: Path, **options: Any) -> Iterator[tuple[int, lis
         raise UserError(f"not CSV: {e}", "correct the line", path, reader.line_num) from e
 
 
-def _check_document(table: Path, name: str, line: int) -> Path:
-    if not name or not name.isprintable():
-        raise UserError(f"the file name {name!r} is empty or contains control characters", "rename it", table, line)
-    path = next((path for form in list_forms(name) if is_file(path := table.parent / form)), None)
-    if path is None:
-        remedy = "correct the path, which is relative to the table"
-        raise UserError(f"the file {name!r} does not exist", remedy, table, line)
-    read_document(path)
-    return path
+def _find_document(table: Path, cell: str, line: int) -> Path | str:
+    """Return the path that a cell names; the cell itself if it is a text, which has white space and names no file."""
+    is_path = len(cell) <= MAX_PATH_LENGTH and cell.isprintable() and cell
+    path = next((path for form in list_forms(cell) if is_file(path := table.parent / form)), None) if is_path else None
+    if path is not None:
+        read_document(path)
+        return path
+    if any(map(str.isspace, cell)) and not cell.endswith(".txt"):
+        _check_text(cell, table, line)
+        return cell
+    if not is_path:
+        raise UserError(f"the file name {cell!r} is empty or contains control characters", "rename it", table, line)
+    remedy = "correct the path, which is relative to the table"
+    raise UserError(f"the file {cell!r} does not exist", remedy, table, line)
+
+
+def _check_text(text: str, table: Path, line: int) -> None:
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise UserError("a text has half of a surrogate pair", "correct the text", table, line) from None
+    if size > DOCUMENT_BYTES:
+        raise UserError(f"a text has {size} bytes (limit {DOCUMENT_BYTES})", "shorten it", table, line)
 
 
 def parse_answer(table: Path, text: str, line: int) -> bool:
@@ -154,7 +247,10 @@ def _write_corpus(folder: Path, table: _Table) -> None:
     for (_, name), files in zip(SIDES, table.sides):
         (folder / name).mkdir(parents=True)
         for file in files.values():
-            shutil.copyfile(file.path, folder / name / file.reference)
+            if file.text is None:
+                shutil.copyfile(file.path, folder / name / file.reference)
+            else:
+                (folder / name / file.reference).write_text(file.text, encoding="utf-8", newline="")
     lines = (f"{pair.suspicious.reference} {pair.source.reference}\n" for pair, _ in table.pairs)
     (folder / "pairs").write_text("".join(lines), encoding="utf-8", newline="\n")
     with open(folder / NAMES, "w", encoding="utf-8", newline="") as names:

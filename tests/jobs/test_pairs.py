@@ -21,6 +21,7 @@ from pan_scdg.methods.gains import GainMethod
 from pan_scdg.profile import load_profile
 from tests.jobs.conftest import SMALL
 from tests.memory_errors import MEMORY_ERRORS, limit_memory
+from tests.tables import write_table
 
 Run = Callable[..., Any]
 Read = Callable[[Path], list[dict[str, Any]]]
@@ -321,3 +322,22 @@ def test_a_threshold_without_effect_is_refused(
 ) -> None:
     refused = run(pairs_input, tmp_path / "out", *words)
     assert (refused.code, what in refused.err) == (2, True), refused.err
+
+
+@pytest.mark.parametrize("name", ["paths.csv", "texts.csv", "texts.jsonl", "texts.parquet"])
+def test_a_table_of_pairs_decides_as_its_folder(
+    name: str, pairs_input: Path, tmp_path: Path, cli: Callable[..., Any], records: Read
+) -> None:
+    pairs = [line.split() for line in (pairs_input / "pairs").read_text().splitlines()]
+    paths = [(pairs_input / "susp" / own, pairs_input / "src" / other) for own, other in pairs]
+    rows = [dict(zip(("suspicious", "source"), row)) for row in paths]
+    if name.startswith("texts"):
+        rows = [{side: path.read_text(encoding="utf-8") for side, path in row.items()} for row in rows]
+    write_table(tmp_path / name, [{side: str(cell) for side, cell in row.items()} for row in rows])
+    for number, path in enumerate((pairs_input, tmp_path / name)):
+        where = ("--input", path, "--output", tmp_path / f"out{number}", "--profile", "pan25-containment")
+        assert cli("run", *where).code == 0
+    folder, table = (records(tmp_path / f"out{number}" / "decisions.jsonl") for number in (0, 1))
+    decisions = {(row["suspicious"], row["source"]): (row["score"], row["decision"]) for row in folder}
+    expected = [decisions[own.removesuffix(".txt"), other.removesuffix(".txt")] for own, other in pairs]
+    assert [(row["score"], row["decision"]) for row in table] == expected

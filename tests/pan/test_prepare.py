@@ -9,6 +9,7 @@ from pan_scdg.pan.prepare import prepare_pairs, read_names
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_truth
 from tests.passages import make_passage
+from tests.tables import write_table
 
 Write = Callable[..., Path]
 FILES = {
@@ -132,3 +133,36 @@ def test_faulty_third_columns(write: Write, rows: str, what: str) -> None:
 
 def test_names_of_a_directory_without_a_map(tmp_path: Path) -> None:
     assert read_names(tmp_path) == {}
+
+
+TEXTS = [
+    ("A target,\nin two lines.", "A source; it has marks.", 1),
+    ("Another target here.", "A source; it has marks.", 0),
+]
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.jsonl", "pairs.parquet"])
+def test_a_table_may_contain_texts_and_labels(name: str, tmp_path: Path) -> None:
+    names = ("id", "suspicious", "source", "label")
+    write_table(tmp_path / name, [dict(zip(names, (number, *row))) for number, row in enumerate(TEXTS)])
+    assert prepare_pairs(tmp_path / name, tmp_path / "out") == 2
+    pairs = read_pairs(tmp_path / "out", Notices()).pairs
+    assert [(read_text(p.suspicious), read_text(p.source)) for p in pairs] == [row[:2] for row in TEXTS]
+    assert len({p.source.doc_id for p in pairs}) == 1
+    line = 3 if name == "pairs.csv" else 1  # a cell has a line break
+    assert read_names(tmp_path / "out")["suspicious-document00001"] == f"{name}:{line}"
+    truth = read_truth(find_truth(tmp_path / "out") or tmp_path, pairs)
+    assert [bool(truth[p.key]) for p in pairs] == [True, False]
+
+
+def test_faults_of_cells_name_the_line(tmp_path: Path) -> None:
+    (tmp_path / "pairs.jsonl").write_text(
+        '{"suspicious": "A text here.", "source": 1}\n{"suspicious": "missing.txt", "source": "A text here."}\n'
+        '{"suspicious": "\\ud83d is half", "source": "A text."}\n'
+    )
+    with pytest.raises(UserErrors) as refused:
+        prepare_pairs(tmp_path / "pairs.jsonl", tmp_path / "out")
+    first, second, third = str(refused.value).splitlines()
+    assert "pairs.jsonl:1: has no text in source" in first
+    assert "pairs.jsonl:2: the file 'missing.txt' does not exist" in second
+    assert "pairs.jsonl:3: a text has half of a surrogate pair" in third
