@@ -22,8 +22,7 @@ from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import Measurements, MethodOptions
-from pan_scdg.methods.alignment import AlignmentMethod
-from pan_scdg.methods.gains import SEGMENTED, GainMethod, open_model
+from pan_scdg.methods.gains import open_model
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.records import DocumentPair, MeasuredPassage, TextFile, TokenGains
@@ -328,8 +327,8 @@ class Scorer:
         if match is None:
             return None
         method = self._worker.method if self.profile.decide is not None else None
-        has_same = isinstance(method, AlignmentMethod) and method.settings.model == match.model
-        opened = method.encoder if isinstance(method, AlignmentMethod) and has_same else None
+        opened = None if method is None else method.encoder
+        opened = opened if opened is not None and opened.model.name == match.model else None
         return SentenceEncoder(match.model, self._options.device, keep_headings=True, opened=opened)
 
     @cached_property
@@ -390,7 +389,7 @@ class Scorer:
         """Return what the language model measured on each pair; None without a table ``[gains]``."""
         if self.profile.gains is None:
             return [None] * len(decided)
-        if isinstance(self._worker.method, GainMethod):
+        if self._worker.gain_method is self._worker.method:
             return [one.measurements for one in decided]
         return self._worker.gain_method.score([self._worker.read_texts(one.pair) for one in decided])
 
@@ -402,8 +401,10 @@ class Scorer:
             warnings = [self._rule.reason, *warnings]
         tokens: tuple[Token, ...] = ()
         if explanation is not None:
-            tokens = tuple(_list_tokens(self._worker.gain_method, explanation))
-            record |= _describe_gains(self._worker.gain_method, explanation, self._rule.method != "gains")
+            tokens = tuple(_list_tokens(self._worker.model, explanation))
+            if self._worker.gain_method is not self._worker.method:
+                record["gain"] = self.profile.gains.compute_score(explanation.values) if self.profile.gains else None
+            record |= self._worker.gain_method.explain(explanation)
         passages = None if self.profile.passages is None else tuple(one.passages)
         record["warnings"] = warnings
         if passages is not None:
@@ -434,27 +435,14 @@ def _check_method(profile: Profile) -> None:
         require_threshold(profile)  # it has no score without weights
 
 
-def _list_tokens(method: GainMethod, measured: Measurements) -> Iterator[Token]:
+def _list_tokens(model: ScoringModel, measured: Measurements) -> Iterator[Token]:
     """Yield the tokens of a target with their places and numbers."""
     gains, offsets = measured.gains, measured.offsets
     if gains is None or offsets is None:
         raise ValueError("the gains were not kept")
     numbers = zip(gains.unconditional.tolist(), gains.conditional.tolist(), gains.gains.tolist())
     for token_id, (begin, end), values in zip(gains.token_ids.tolist(), offsets.tolist(), numbers, strict=True):
-        yield Token(token_id, method.model.tokenizer.decode([token_id]), begin, end, *values)
-
-
-def _describe_gains(method: GainMethod, measured: Measurements, explains: bool) -> dict[str, Any]:
-    """Return the statistics of the gains, and the aggregated one beside the score of another method."""
-    values = measured.values
-    return {
-        **({"gain": method.settings.compute_score(values)} if explains else {}),
-        "aggregation": method.settings.aggregate.name,
-        "mode": "segments" if SEGMENTED in measured.warnings else "whole",
-        **{name: values[name] for name in ("tokens", "mean", "median", "positive_gain_rate")},
-        "total_gain_nats": values["total"],
-        **{name: value for name, value in values.items() if name.startswith("top_")},
-    }
+        yield Token(token_id, model.tokenizer.decode([token_id]), begin, end, *values)
 
 
 def _make_batches(pairs: Iterable[tuple[Any, Any]]) -> Iterator[list[DocumentPair]]:

@@ -47,6 +47,9 @@ IN_CIRCLES = {
     "pan_scdg.report.records": {"pan_scdg.report.html"},
 }
 """Imports that still close a circle."""
+ASKED_FOR = {"pan_scdg.profile": {"GainSettings"}}
+"""The type of the table [gains], which explains the decisions of every method."""
+COMPARES_METHOD = re.compile(r"""method\w*(?:"\)|\])? (?:[!=]=|in) [("{\[]""")
 HEAVY = frozenset(
     [
         "torch",
@@ -117,6 +120,19 @@ def test_there_are_no_import_cycles() -> None:
         assert others <= graph[name], "mended: shorten the list"
         graph[name] -= others
     assert set(TopologicalSorter(graph).static_order()) == set(MODULES)
+
+
+def test_only_methods_ask_which_method_decides() -> None:
+    """What differs between methods is said by `Method` and `MethodSettings`."""
+    methods = ROOT / "pan_scdg" / "methods"
+    trees = [parse(path) for path in methods.glob("*.py") if path.name != "__init__.py"]
+    classes = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = {name for name in classes if name.endswith(("Method", "Settings"))}
+    assert len(classes) > 10
+    for path in set(FILES) - set(methods.glob("*.py")):
+        names = {node.id for node in ast.walk(parse(path)) if isinstance(node, ast.Name)}
+        assert not names & classes - ASKED_FOR.get(name_module(path), set()), path
+        assert not COMPARES_METHOD.search(path.read_text(encoding="utf-8")), path
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_module)

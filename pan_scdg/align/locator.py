@@ -5,8 +5,8 @@ each paragraph of the target is matched with at most one of the source. Paragrap
 """
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,23 +26,6 @@ MIN_PARAGRAPH_MARGIN = 0.1
 """Least difference between the cosines of the nearest and the second source paragraph."""
 
 _BLANK_LINES = re.compile(r"\r?\n[ \t]*(?:\r?\n[ \t]*)+")
-
-
-class Locator(Protocol):
-    """Finds the passages of pairs that are decided."""
-
-    def locate(
-        self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
-    ) -> list[MeasuredPassage]:
-        """Return the passages of a pair, in the order of the target; no two overlap in it.
-
-        Args:
-            target: the suspicious document.
-            source: the candidate source.
-            positive: the decision; of other pairs only the passages that do not count are returned.
-            values: the numbers that the method measured on the pair; None: measured again if they are needed.
-        """
-        ...
 
 
 class PassageLocator:
@@ -76,10 +59,8 @@ class PassageLocator:
         encode = self.encoder.encode
         return alignment.find_evidence(match_paragraphs(alignment, lambda: (encode(target), encode(source))))
 
-    def locate(
-        self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
-    ) -> list[MeasuredPassage]:
-        """Return the passages of a positive pair; see `Locator`."""
+    def locate(self, target: str, source: str, *, positive: bool = True) -> list[MeasuredPassage]:
+        """Return the passages of a positive pair in the order of the target; no two overlap in it."""
         if not positive:
             return []
         alignment = self.align(target, source)
@@ -88,6 +69,23 @@ class PassageLocator:
         if evidence:
             evidence = extend_copies(alignment.restore(alignment.add_copies(evidence)), target, source)
         return [passage._replace(counts=True) for passage in evidence]
+
+
+def open_locator(encoder: str | None, device: str, opened: SentenceEncoder | None = None) -> PassageLocator:
+    """Return a locator.
+
+    Args:
+        encoder: the name of the embedding model; None: passages are found by their words only.
+        device: "cpu" or "cuda".
+        opened: an encoder that is used if it has the same model.
+
+    Raises:
+        UserError: the embedding model is missing or damaged.
+    """
+    if encoder is None:
+        return PassageLocator()
+    is_open = opened is not None and opened.model.name == encoder
+    return PassageLocator(opened if is_open else SentenceEncoder(encoder, device))
 
 
 def match_paragraphs(alignment: Alignment, encode: Callable[[], tuple[EncodedText, EncodedText]]) -> list[Passage]:

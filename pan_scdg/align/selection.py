@@ -4,20 +4,13 @@ Aligning words takes longest. A pair without a run of words in common, and witho
 their words, is scored by its vectors alone; all others are kept.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.matches import (
-    NEAR_SENTENCES,
-    SentenceAlignment,
-    compute_topic,
-    list_stretches,
-    measure_focus,
-    measure_nearness,
-)
+from pan_scdg.align.matches import NEAR_SENTENCES, Floats, compute_topic, list_stretches, measure_focus
 from pan_scdg.align.seeds import SEED_COSINE, list_grams
 from pan_scdg.align.vectors import EncodedText
 from pan_scdg.text.units import Integers, PreparedText
@@ -59,7 +52,7 @@ class _Counts(NamedTuple):
 def select_pairs(
     targets: Iterable[EncodedText],
     sources: Iterable[EncodedText],
-    compute_score: Callable[[Mapping[str, float]], float],
+    bound: Callable[[EncodedText, Floats, float, Floats], float],
     least: float,
 ) -> list[tuple[int, int]]:
     """Return the target and source of the pairs whose score may reach ``least``, in order; no other pair does.
@@ -67,7 +60,8 @@ def select_pairs(
     Args:
         targets: suspicious documents, read once, one at a time.
         sources: candidate sources, read once and before the targets; vectors and counts of words are kept.
-        compute_score: of the method, from the numbers of a pair.
+        bound: the score of a pair without words in common, from the target, the vectors of the source, the focus of
+            the target on it, and the stretches of the source.
         least: the score that a pair has to reach.
     """
     numbers: dict[str, int] = {}
@@ -95,17 +89,9 @@ def select_pairs(
             columns = column_of[other.stems]
             other_columns = np.flatnonzero(columns >= 0)
             columns = columns[other_columns]
-            values = {
-                "alignment": SentenceAlignment(sentences, vectors[j]).find_best().score,
-                "focus": focus[j],
-                "nearness": measure_nearness(sentences, stretches[j]),
-                "candidates": float(len(sentences) * len(vectors[j])),
-                "words": float(len(target.prepared.forms)),
-                **dict.fromkeys(("similarity", "copied"), 0.0),
-            }
             if (
                 j in with_run
-                or compute_score(values) >= least - ROUNDING_MARGIN
+                or bound(target, vectors[j], focus[j], stretches[j]) >= least - ROUNDING_MARGIN
                 or _have_seed(own, matrix[:, columns], columns, other, other_columns)
             ):
                 pairs.append((i, j))

@@ -171,8 +171,8 @@ def choose_settings(
         negative_pairs=len(negatives),
         range=_find_range(values),
     )
-    model, dtype = job["fingerprint"] or None, job["models"].get("language_model", {}).get("dtype")
-    same = (decide.calibrated_with, decide.dtype) == (model, dtype if decide.method == "gains" else None)
+    model, dtype = job["fingerprint"] or None, profile.method_settings.find_dtype(job["models"])
+    same = (decide.calibrated_with, decide.dtype) == (model, dtype)
     noise = decide.noise if same else None
     return Calibrated(
         fitted[choice.parameter],
@@ -183,7 +183,7 @@ def choose_settings(
             max_false_positives=decide.max_false_positives,
             noise=LAST_DIGIT if noise is None and not job["models"] else noise,
             calibrated_with=model,
-            dtype=dtype if decide.method == "gains" else None,
+            dtype=dtype,
             calibration=calibration,
         ),
     )

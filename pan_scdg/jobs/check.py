@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pan_scdg.align.selection import select_pairs
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check_input import CheckInput, CheckPaths, Indices, collect_texts
 from pan_scdg.jobs.cluster import Devices, open_workers
@@ -23,7 +22,6 @@ from pan_scdg.jobs.pipeline import PairScores, compute_pairs
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
-from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.models.find import describe_models
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
@@ -167,7 +165,7 @@ def _check_count(count: int, check_input: CheckInput, worker: PairWorker) -> Non
         author = check_input.suspicious[0].author
         what = f"all texts are in one folder of an author, {author}" if author else "both sides are the same file"
         raise UserError(what, "give another text to compare it with", check_input.suspicious[0].compared.path)
-    if count > MAX_PAIRS and not isinstance(worker.method, AlignmentMethod):
+    if count > MAX_PAIRS and not worker.method.selects:
         raise UserError(
             f"{count} pairs exceed the limit of profile {worker.profile.name}, {MAX_PAIRS}",
             "use a profile that decides by alignment, such as offline, or check fewer texts at a time",
@@ -208,19 +206,18 @@ def _choose_pairs(
 ) -> Sequence[Indices]:
     """Return all pairs; of many, those whose score may come near the threshold."""
     method, raw_text = worker.method, worker.profile.raw_text
-    if len(pairs) <= MAX_PAIRS or rule.threshold is None or not isinstance(method, AlignmentMethod):
+    if len(pairs) <= MAX_PAIRS or rule.threshold is None or not method.selects:
         return pairs
-    first = check_input.first_source
+    first, margin = check_input.first_source, worker.profile.method_settings.unclear_margin or 0.0
     with Progress("first stage", len(check_input.suspicious)) as progress:
 
-        def encode_targets() -> Iterator[Any]:
+        def read_targets() -> Iterator[str]:
             for text in check_input.suspicious:
-                yield method.encoder.encode(compose(text.text, raw_text).text)
+                yield compose(text.text, raw_text).text
                 progress.update()
 
-        sources = (method.encoder.encode(compose(text.text, raw_text).text) for text in check_input.texts[first:])
-        least = rule.threshold - method.settings.unclear_margin
-        selected = select_pairs(encode_targets(), sources, method.settings.compute_score, least)
+        sources = (compose(text.text, raw_text).text for text in check_input.texts[first:])
+        selected = method.select(read_targets(), sources, rule.threshold - margin)
     chosen = {_sort(check_input, (i, first + j)) for i, j in selected}
     return [pair for pair in pairs if pair in chosen]
 

@@ -165,7 +165,7 @@ def _add_detections(one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, 
         return one, [passage.passage for passage in one.passages]
     texts = worker.read_texts(one.pair)
     if not has_passages:
-        detections = tuple(map(texts.restore, worker.method.find_passages(texts)))
+        detections = tuple(map(texts.restore, worker.method.detect(texts)))
         return (one, detections) if detections else (one.warn(UNDETECTED), ())
     lengths = [len(text) for text in texts.originals]
     return one.warn(NO_PASSAGE), [Passage(Span(0, lengths[0]), Span(0, lengths[1]))] if all(lengths) else []

@@ -254,9 +254,7 @@ def _add_passages(
     best = sorted(shown, key=lambda one: (one.decision is not True, -(one.score or 0.0)))
     measured = {one.pair for one in best[:measured_pairs]} if worker.explains else set()
     tasks = (
-        PassageTask(
-            worker.read_texts(one.pair), one.values, one.decision is True or one.is_unclear, one.pair in measured
-        )
+        PassageTask(worker.read_texts(one.pair), one.decision is True or one.is_unclear, one.pair in measured)
         for one in shown
     )
     located: dict[DocumentPair, LocatedPassages] = {}

@@ -1,31 +1,27 @@
 """What a process does for a job of pairs: score batches, and find the passages of pairs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pan_scdg.align.locator import Locator, PassageLocator
-from pan_scdg.align.passages import Alignment
+from pan_scdg.align.locator import PassageLocator, open_locator
 from pan_scdg.errors import InputError
 from pan_scdg.jobs.cluster import open_same_models
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
-from pan_scdg.methods import Measurements, Method, MethodOptions, cover_both
-from pan_scdg.methods.alignment import open_locator
-from pan_scdg.methods.gains import GainMethod, measure_passages, open_model
+from pan_scdg.methods import Measurements, Method, MethodOptions
+from pan_scdg.methods.gains import measure_passages, open_explanation, open_model
 from pan_scdg.models.find import FoundModel
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, MeasuredPassage, TextPair, TokenGains
-from pan_scdg.text.units import prepare_text
 
 
 class PassageTask(NamedTuple):
     """Find the passages of a pair."""
 
     pair: TextPair
-    values: Mapping[str, float]
     with_counted: bool
     """Find the passages that count, too, not only those that do not."""
     with_gains: bool
@@ -76,7 +72,7 @@ class PairWorker:
 
     def prepare(self, task: PairTask) -> PairTask:
         """Tokenise a batch, where the method does so; see `open_workers`."""
-        if not isinstance(task, PassageTask) and isinstance(self.method, GainMethod):
+        if not isinstance(task, PassageTask):
             self.method.prepare(task)
         return task
 
@@ -102,7 +98,7 @@ class PairWorker:
     def find_passages(self, task: PassageTask) -> LocatedPassages:
         """Return the passages of a pair, with their gains if they are asked for."""
         pair = task.pair
-        passages = self._locate(task)
+        passages = self.method.locate(pair.target, pair.source, self.locator, positive=task.with_counted)
         if not task.with_gains:
             return LocatedPassages(tuple(one._replace(passage=pair.restore(one.passage)) for one in passages))
         measured = measure_passages(self.model, self.token_locator, pair, [one.passage for one in passages])
@@ -117,52 +113,35 @@ class PairWorker:
             TokenGains(*zip(*sorted(tokens.items()), strict=True)) if tokens else None,
         )
 
-    def _locate(self, task: PassageTask) -> list[MeasuredPassage]:
-        """Return the passages that the method found itself, or those of the locator."""
-        pair = task.pair
-        if self.profile.passages is None:
-            own = self.method.find_passages(pair)
-            if own != cover_both(pair):
-                first, second = (prepare_text(text, keep_headings=True) for text in (pair.target, pair.source))
-                alignment = Alignment(first, second)
-                return [alignment.measure(passage)._replace(counts=True) for passage in own]
-        return self.locator.locate(pair.target, pair.source, positive=task.with_counted, values=task.values)
-
     @cached_property
     def token_locator(self) -> TokenLocator:
         """Return what finds the characters of tokens."""
         return make_locator(self.model)
 
     @cached_property
-    def locator(self) -> Locator:
-        """Return what finds the passages of the table ``[passages]``; without one, by their words."""
-        return open_locator(self.profile, self.options, self.method)
+    def locator(self) -> PassageLocator | None:
+        """Return what finds the passages of the table ``[passages]``; None without one."""
+        passages = self.profile.passages
+        return None if passages is None else open_locator(passages.encoder, self.options.device, self.method.encoder)
 
     @cached_property
-    def gain_method(self) -> GainMethod:
+    def gain_method(self) -> Method:
         """Return the method that decides by gains, or explains the scores of another one by the gains of all tokens."""
-        if isinstance(self.method, GainMethod):
-            return self.method
         if self.profile.gains is None:
             raise ValueError(f"profile {self.profile.name} has no table [gains]")
-        return GainMethod(self.profile.gains, self.model, keep_gains=True)
+        return open_explanation(self.method, self.profile.gains, self.model)
 
     @cached_property
     def model(self) -> ScoringModel:
         """Return the language model of the profile, which explains if another method decides."""
-        if isinstance(self.method, GainMethod):
-            return self.method.model
-        return open_model(self.profile, self.options)
+        return self.method.language_model or open_model(self.profile, self.options)
 
     def list_models(self) -> dict[str, FoundModel]:
         """Return the models that the result depends on, by their names in the job; see `identify`."""
-        locator = self.locator if self.profile.passages is not None else None
-        models = {**self.method.models, **(locator.models if isinstance(locator, PassageLocator) else {})}
+        models = {**self.method.models, **({} if self.locator is None else self.locator.models)}
         return {**models, **({"language_model": self.model.found} if self.explains else {})}
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models."""
-        fields, locator = self.method.identify(), self.locator if self.profile.passages is not None else None
-        if isinstance(locator, PassageLocator):
-            fields |= locator.identify()
+        fields = {**self.method.identify(), **({} if self.locator is None else self.locator.identify())}
         return {**fields, **({"language_model": self.model.identify()} if self.explains else {})}

@@ -13,21 +13,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
-from pan_scdg.records import Passage, Span, TextPair
+from pan_scdg.records import MeasuredPassage, Passage, Span, TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import Choice, choose_threshold
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.settings import Calibration, ProfileTables, Table
 
 if TYPE_CHECKING:
+    from pan_scdg.align.locator import PassageLocator
+    from pan_scdg.align.vectors import SentenceEncoder
     from pan_scdg.lm.engine import EngineName
+    from pan_scdg.lm.model import ScoringModel
 
 METHODS = {
     "gains": "pan_scdg.methods.gains:GainSettings",
@@ -65,34 +68,66 @@ class Measurements(NamedTuple):
     """First character of each token in the target, and the one after its last, ``[n, 2]``."""
 
 
-class Method(Protocol):
+class Method:
     """Scores pairs of texts; models are found when it is made and loaded when it scores."""
 
-    @property
-    def models(self) -> Mapping[str, FoundModel]:
-        """Return the models that it uses, by their names in ``job.json``."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the model that the scores depend on; empty without one."""
-        ...
+    models: Mapping[str, FoundModel] = {}
+    """The models that it uses, by their names in ``job.json``."""
+    fingerprint: str = ""
+    """Of the model that the scores depend on; empty without one."""
+    encoder: "SentenceEncoder | None" = None
+    """The encoder of sentences that it opened, which others share."""
+    language_model: "ScoringModel | None" = None
+    """The language model that it opened."""
+    selects: bool = False
+    """It has a first stage for many pairs, `select`."""
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the models."""
-        ...
+        return {}
 
     def check(self, pair: TextPair) -> None:
         """Raise UserError if a pair cannot be scored; called for all pairs before the first is scored."""
-        ...
 
+    def prepare(self, pairs: Sequence[TextPair]) -> None:
+        """Make what needs no device for pairs that are scored later."""
+
+    @abstractmethod
     def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return the scores of a batch of pairs, in order."""
-        ...
 
-    def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
-        """Return the passages of a positive pair, if the profile has no table ``[passages]``."""
-        ...
+    def select(self, targets: Iterable[str], sources: Iterable[str], least: float) -> list[tuple[int, int]]:
+        """Return the target and the source of the pairs whose score may reach ``least``, in order; no other pair does.
+
+        Args:
+            targets: suspicious documents, read once, one at a time.
+            sources: candidate sources, read once and before the targets.
+            least: the score that a pair has to reach.
+        """
+        raise TypeError("this method has no first stage")
+
+    def detect(self, pair: TextPair) -> tuple[Passage, ...]:
+        """Return the passages of a positive pair, if the profile has no table ``[passages]``: both documents."""
+        return cover_both(pair)
+
+    def locate(
+        self, target: str, source: str, locator: "PassageLocator | None" = None, *, positive: bool = True
+    ) -> list[MeasuredPassage]:
+        """Return the passages of a pair, in the order of the target; no two overlap in it.
+
+        Args:
+            target: the suspicious document.
+            source: the candidate source.
+            locator: of the table ``[passages]``; None: the profile has none, and passages are found by their words.
+            positive: the decision; of other pairs only the passages that do not count are returned.
+        """
+        from pan_scdg.align.locator import PassageLocator
+
+        return (locator or PassageLocator()).locate(target, source, positive=positive)
+
+    def explain(self, measured: Measurements) -> dict[str, Any]:
+        """Return the fields of a result in Python about what was measured on a pair."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -132,6 +167,10 @@ class MethodSettings(Table):
     """A score at most this far below the threshold is unclear; None: a share of the calibration's negatives decides."""
     needs_input: ClassVar[bool] = False
     """Scores depend on all documents of an input, so that single texts have none."""
+    excludes_parts: ClassVar[bool] = False
+    """Quotations, lists of references and the like do not count."""
+    decides_short_texts: ClassVar[bool] = False
+    """It decides itself whether a short text is long enough."""
 
     @abstractmethod
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> Method:
@@ -149,6 +188,10 @@ class MethodSettings(Table):
     def list_models(self) -> list[str]:
         """Return the names of the models that the method loads."""
         return []
+
+    def find_dtype(self, models: Mapping[str, Any]) -> str | None:
+        """Return the dtype that the scores depend on, given the models of a job; None without one."""
+        return None
 
     def count_sources(self, texts: Iterable[str]) -> Any:
         """Return what the scores need to know of all sources of an input, each of which ``texts`` yields once."""

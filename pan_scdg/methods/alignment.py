@@ -1,6 +1,7 @@
 """Score pairs by their alignment: sentences that follow those of the source, and passages that share words."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby, takewhile
 from typing import Any, ClassVar
 
@@ -8,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from pan_scdg.align.locator import Locator, PassageLocator
+from pan_scdg.align.locator import PassageLocator
 from pan_scdg.align.matches import (
     MIN_RELATED,
     NEAR_SENTENCES,
     NO_MATCH,
+    Floats,
     SentenceAlignment,
     compute_topic,
     find_corresponding,
@@ -22,11 +24,12 @@ from pan_scdg.align.matches import (
     measure_nearness,
 )
 from pan_scdg.align.passages import EXACT_END_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
+from pan_scdg.align.selection import select_pairs
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
-from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values, cover_both
+from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values
 from pan_scdg.progress import format_count
 from pan_scdg.records import MeasuredPassage, Passage, Span, TextPair
-from pan_scdg.settings import Calibration, Passages, ProfileTables
+from pan_scdg.settings import Calibration, ProfileTables
 from pan_scdg.text.units import Integers
 
 MAX_CALIBRATED_CANDIDATES = 14_000
@@ -62,6 +65,8 @@ class AlignmentSettings(MethodSettings):
     """Share of the target's words that are a copy if the target is shorter."""
     weak_alignment: ClassVar[float] = 1.3
     """Score of an alignment that unrelated texts reach: less than two sentences that match closely."""
+    excludes_parts = True
+    decides_short_texts = True
     unclear_margin = 0.15
     """See benchmarks/results/check.md."""
     copy_score: ClassVar[float] = 1.8
@@ -69,7 +74,7 @@ class AlignmentSettings(MethodSettings):
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "AlignmentMethod":
         """Return the method."""
-        return AlignmentMethod(self, options, profile.passages)
+        return AlignmentMethod(self, options)
 
     def list_models(self) -> list[str]:
         """Return the embedding model."""
@@ -114,36 +119,33 @@ class AlignmentSettings(MethodSettings):
         return values["sentences"] >= self.min_sentences or self.is_copy(values)
 
 
-class AlignmentMethod:
+class AlignmentMethod(Method):
     """Scores pairs by alignment; see `methods.Method`.
 
     Args:
         settings: the table ``[alignment]``.
         options: the device.
-        passages: the table ``[passages]``; None: passages are found by their words only.
 
     Raises:
         UserError: an embedding model is missing or damaged.
     """
 
+    encoder: SentenceEncoder
+    selects = True
+
     def __init__(
         self,
         settings: AlignmentSettings,
         options: MethodOptions,
-        passages: Passages | None = None,
     ) -> None:
         self.settings = settings
         self.encoder = SentenceEncoder(settings.model, options.device)
         self.fingerprint = self.encoder.fingerprint
-        self._locator = _open_locator(passages, options.device, self.encoder)
-        self.models = {"embedding_model": self.encoder.model, **self._locator.models}
+        self.models = {"embedding_model": self.encoder.model}
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the models."""
-        return {"embedding_model": {"weights": self.fingerprint}, **self._locator.identify()}
-
-    def check(self, pair: TextPair) -> None:
-        """Do nothing: every pair has a score."""
+        return {"embedding_model": {"weights": self.fingerprint}}
 
     def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return the numbers of each pair and the warnings about its texts."""
@@ -156,20 +158,22 @@ class AlignmentMethod:
             scores.append(Measurements(values, tuple(warnings)))
         return scores
 
-    def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
-        """Return one passage over both texts; `locate` finds the places."""
-        return cover_both(pair)
+    def select(self, targets: Iterable[str], sources: Iterable[str], least: float) -> list[tuple[int, int]]:
+        """Return the pairs whose score may reach ``least``; see `Method.select` and `select_pairs`."""
+        bound = partial(bound_score, self.settings)
+        return select_pairs(map(self.encoder.encode, targets), map(self.encoder.encode, sources), bound, least)
 
     def locate(
-        self, target: str, source: str, *, positive: bool = True, values: Mapping[str, float] | None = None
+        self, target: str, source: str, locator: PassageLocator | None = None, *, positive: bool = True
     ) -> list[MeasuredPassage]:
-        """Return the passages of a pair; see `Locator`.
+        """Return the passages of a pair; see `Method.locate`.
 
         Sentences that follow those of the source are passages beside those that share words; one around a quotation
         takes its place.
         """
-        alignment = self._locator.align(target, source)
-        evidence = self._locator.find_evidence(target, source, alignment)
+        locator = locator or PassageLocator()
+        alignment = locator.align(target, source)
+        evidence = locator.find_evidence(target, source, alignment)
         if not positive:
             return alignment.restore(passage for passage in evidence if not passage.counts)
         if self._is_unread(target, source):
@@ -312,18 +316,46 @@ def _measure_alignment(
         if passage.counts and (line is None or not _touches(line, passage.target))
     ]
     sentences, others = first.counted_vectors, second.vectors
+    focus, stretches = measure_focus(sentences, compute_topic(others)[None])[0], list_stretches(others, NEAR_SENTENCES)
     return {
-        "alignment": align_sentences(first, second, alignment).find_best().score,
+        **measure_vectors(align_sentences(first, second, alignment), sentences, others, float(focus), stretches),
         "similarity": max(counted, default=0.0),
-        "focus": float(measure_focus(sentences, compute_topic(others)[None])[0]),
-        "nearness": measure_nearness(sentences, list_stretches(others, NEAR_SENTENCES)),
         "sentences": float(len(sentences)),
         "corresponding": float(find_corresponding(sentences, others).sum()),
-        "candidates": float(len(sentences) * len(others)),
         "copied": float(alignment.count_copied_words() if line is None else 0),
         "words": float(len(first.prepared.forms)),
         "left_out": float(sum(not passage.counts for passage in evidence)),
     }
+
+
+def measure_vectors(
+    alignment: SentenceAlignment, sentences: Floats, others: Floats, focus: float, stretches: Floats
+) -> dict[str, float]:
+    """Return the numbers of a pair that its vectors give.
+
+    Args:
+        alignment: of the sentences.
+        sentences: vectors of those of the target that count, ``[t, d]``.
+        others: vectors of those of the source, ``[s, d]``.
+        focus: see `measure_focus`.
+        stretches: of the source, see `list_stretches`.
+    """
+    return {
+        "alignment": alignment.find_best().score,
+        "focus": focus,
+        "nearness": measure_nearness(sentences, stretches),
+        "candidates": float(len(sentences) * len(others)),
+    }
+
+
+def bound_score(
+    settings: AlignmentSettings, target: EncodedText, others: Floats, focus: float, stretches: Floats
+) -> float:
+    """Return the score of a pair whose texts have no words in common; see `measure_vectors`."""
+    sentences = target.counted_vectors
+    values = measure_vectors(SentenceAlignment(sentences, others), sentences, others, focus, stretches)
+    words = float(len(target.prepared.forms))
+    return settings.compute_score({**values, "words": words, "similarity": 0.0, "copied": 0.0})
 
 
 def align_sentences(target: EncodedText, source: EncodedText, alignment: Alignment) -> SentenceAlignment:
@@ -332,17 +364,6 @@ def align_sentences(target: EncodedText, source: EncodedText, alignment: Alignme
     counted = target.prepared.counted
     seeds = [seed._replace(target=int(numbers[seed.target])) for seed in alignment.seeds if counted[seed.target]]
     return SentenceAlignment(target.counted_vectors, source.vectors, seeds)
-
-
-def open_locator(profile: ProfileTables, options: MethodOptions, method: Method) -> Locator:
-    """Return what finds the passages of the pairs that a method decides.
-
-    Raises:
-        UserError: the embedding model of ``[passages]`` is missing or damaged.
-    """
-    if isinstance(method, AlignmentMethod):
-        return method
-    return _open_locator(profile.passages, options.device)
 
 
 def warn_about_texts(values: Mapping[str, float], settings: AlignmentSettings) -> list[str]:
@@ -358,15 +379,6 @@ def warn_about_texts(values: Mapping[str, float], settings: AlignmentSettings) -
             f"{format_count(count, 'passage')} left out: in quotations, lists of references, formal parts or tables"
         )
     return warnings
-
-
-def _open_locator(passages: Passages | None, device: str, opened: SentenceEncoder | None = None) -> PassageLocator:
-    """Return a locator, with the encoder that is already open if the settings name the same."""
-    if passages is None or passages.encoder is None:
-        return PassageLocator()
-    if opened is not None and opened.model.name == passages.encoder:
-        return PassageLocator(opened)
-    return PassageLocator(SentenceEncoder(passages.encoder, device))
 
 
 def _join_spans(units: Integers, first: int, end: int) -> Span:

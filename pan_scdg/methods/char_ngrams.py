@@ -18,10 +18,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from pan_scdg.align.locator import PassageLocator
+from pan_scdg.align.passages import Alignment
 from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings, Values
 from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
-from pan_scdg.records import Passage, Span, TextPair
+from pan_scdg.records import MeasuredPassage, Passage, Span, TextPair
 from pan_scdg.settings import ProfileTables
+from pan_scdg.text.units import prepare_text
 
 Positions = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint32]
@@ -65,9 +68,19 @@ class CharNgramMethod(SimpleMethod):
             for pair in pairs
         ]
 
-    def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
+    def detect(self, pair: TextPair) -> tuple[Passage, ...]:
         """Return the matches of a pair; see `find_passages`."""
         return find_passages(pair.target, pair.source, self._n)
+
+    def locate(
+        self, target: str, source: str, locator: PassageLocator | None = None, *, positive: bool = True
+    ) -> list[MeasuredPassage]:
+        """Return the matches of a pair, unless the profile has another way to find passages."""
+        if locator is not None or not positive:
+            return super().locate(target, source, locator, positive=positive)
+        alignment = Alignment(*(prepare_text(text, keep_headings=True) for text in (target, source)))
+        matches = find_passages(target, source, self._n)
+        return [alignment.measure(passage)._replace(counts=True) for passage in matches]
 
 
 class Letters(NamedTuple):

@@ -1,6 +1,6 @@
 """The method SCDG: gains of a frozen language model, aggregated to one score (paper, PAN25)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from pan_scdg.errors import UserError
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
-from pan_scdg.methods import Measurements, MethodOptions, MethodSettings, Values, check_target, cover_both
+from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings, Values, check_target
 from pan_scdg.methods.logistic import LogisticWeights
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.records import Passage, TextPair
@@ -125,6 +125,11 @@ class GainSettings(MethodSettings):
             return values[names[0]]
         return self.weights.compute_probability([values[name] for name in names])
 
+    def find_dtype(self, models: Mapping[str, Any]) -> str | None:
+        """Return the dtype of the language model."""
+        dtype: str | None = models.get("language_model", {}).get("dtype")
+        return dtype
+
     def describe(self, values: Values) -> dict[str, Any]:
         """Return the aggregation, and the statistics of the gains."""
         names = ("tokens", "mean", "median", "positive_gain_rate")
@@ -174,7 +179,7 @@ def open_model(profile: ProfileTables, options: MethodOptions) -> ScoringModel:
     )
 
 
-class GainMethod:
+class GainMethod(Method):
     """Scores pairs with a language model; see `methods.Method`.
 
     Args:
@@ -188,6 +193,7 @@ class GainMethod:
         self, settings: GainSettings, model: ScoringModel, *, keep_gains: bool = False, measure_range: bool = False
     ) -> None:
         self.settings, self.model = settings, model
+        self.language_model = model
         self.models, self.fingerprint = {"language_model": model.found}, model.fingerprint
         self._keep_gains, self._measure_range = keep_gains, measure_range
         self._prepared: dict[TextPair, _Plan] = {}
@@ -241,10 +247,6 @@ class GainMethod:
             gains.append(PairGains(plan.mode, join_segments(parts), longest))
         return gains
 
-    def find_passages(self, pair: TextPair) -> tuple[Passage, ...]:
-        """Return one passage over both documents: the decision is about the whole pair."""
-        return cover_both(pair)
-
     def make_score(self, pair: TextPair, computed: PairGains) -> Measurements:
         """Return the numbers of a pair from the gains of its tokens."""
         mode, gains, longest = computed
@@ -262,6 +264,17 @@ class GainMethod:
             return Measurements(values, tuple(warnings))
         offsets = self.locate_tokens(pair, mode)
         return Measurements(values, tuple(warnings), gains=gains, offsets=offsets)
+
+    def explain(self, measured: Measurements) -> dict[str, Any]:
+        """Return the statistics of the gains."""
+        values = measured.values
+        return {
+            "aggregation": self.settings.aggregate.name,
+            "mode": "segments" if SEGMENTED in measured.warnings else "whole",
+            **{name: values[name] for name in ("tokens", "mean", "median", "positive_gain_rate")},
+            "total_gain_nats": values["total"],
+            **{name: value for name, value in values.items() if name.startswith("top_")},
+        }
 
     def locate_tokens(self, pair: TextPair, mode: Mode) -> Offsets:
         """Return the characters of the scored tokens of a target in its file, ``[n, 2]``."""
@@ -300,6 +313,11 @@ class GainMethod:
             'divide over-long pairs into segments (over_long = "segments" in the profile)',
             pair.target_id,
         )
+
+
+def open_explanation(method: Method, settings: GainSettings, model: ScoringModel) -> Method:
+    """Return the method that measures the gains of all tokens: the one that decides by them, or one beside it."""
+    return method if isinstance(method, GainMethod) else GainMethod(settings, model, keep_gains=True)
 
 
 class PassageGains(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pan_scdg.methods import UNKNOWN_SCRIPT
+from pan_scdg.methods import UNKNOWN_SCRIPT, load_settings
 from pan_scdg.progress import format_count
 from pan_scdg.records import MeasuredPassage, PartKind, Passage, Span, TokenGains
 from pan_scdg.text.units import find_excluded
@@ -47,7 +47,7 @@ class ReportText(NamedTuple):
 
     def exclude_quotations(self, method: str) -> "ReportText":
         """Return the text with its quotations and the like excluded if the method leaves them out."""
-        if method != "alignment":
+        if not method or not load_settings(method).excludes_parts:
             return self
         parts = [
             Excluded(*span, QUOTED[kind])
@@ -142,7 +142,7 @@ def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: t
     if len(warnings) < len(record.get("warnings", ())):
         target = int(record.get("swapped", False))  # the better score is that of the second text as the target
         too_short |= {names[target]: words[target]}
-    if record.get("method") == "alignment" and record["decision"]:
+    if record["decision"] and "method" in record and load_settings(record["method"]).decides_short_texts:
         too_short = {}  # a short target whose alignment decides is a copy
     is_short = bool(too_short)
     if record["score"] is not None:  # without a score, a warning says why

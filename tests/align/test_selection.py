@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +16,11 @@ from pan_scdg.align.passages import Alignment
 from pan_scdg.align.seeds import Comparison
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.align.vectors import EncodedText
-from pan_scdg.methods.alignment import AlignmentSettings, align_sentences
+from pan_scdg.methods.alignment import AlignmentSettings, align_sentences, bound_score
 from pan_scdg.text.units import prepare_text
 
 compute_score = AlignmentSettings(model="none").compute_score
+bound = partial(bound_score, AlignmentSettings(model="none"))
 VOCABULARY = "the of and tide river harbour boat net salt quay morning rope storm mast sail gull cod lamp pier"
 WORDS = VOCABULARY.split()
 
@@ -59,7 +61,7 @@ def score(target: EncodedText, source: EncodedText, alignment: Alignment) -> flo
 def test_what_is_left_out_cannot_reach_the_limit(least: float) -> None:
     texts = make_texts(24, seed=3)
     assert sum(not text.prepared.counted.all() for text in texts) > 3
-    selected = select_pairs(iter(texts), iter(texts), compute_score, least)
+    selected = select_pairs(iter(texts), iter(texts), bound, least)
     assert selected == sorted(set(selected))
     left_out = shared = 0
     for i, target in enumerate(texts):
@@ -84,11 +86,11 @@ def test_only_shared_words_raise_the_bound(targets: int, sources: int, seed: int
     has_seed = bool(Comparison(*texts).find_seeds(min_dice=0.0) or Alignment(*texts).runs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "ROUNDING_MARGIN", 1e-6)
-        assert bool(select_pairs([target], [source], compute_score, 1.0)) == has_seed
+        assert bool(select_pairs([target], [source], bound, 1.0)) == has_seed
 
 
 def test_without_a_limit_all_pairs_are_selected_and_without_texts_none() -> None:
     texts = make_texts(3, seed=1)
     everything = [(i, j) for i in range(3) for j in range(3)]
-    assert select_pairs(texts, texts, compute_score, float("-inf")) == everything
-    assert select_pairs(texts, [], compute_score, 0.1) == select_pairs([], texts, compute_score, 0.1) == []
+    assert select_pairs(texts, texts, bound, float("-inf")) == everything
+    assert select_pairs(texts, [], bound, 0.1) == select_pairs([], texts, bound, 0.1) == []

@@ -7,8 +7,9 @@ import pytest
 
 from pan_scdg.align.locator import PassageLocator
 from pan_scdg.align.vectors import TextCache
+from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.methods import Measurements, MethodOptions
-from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings, open_locator, warn_about_texts
+from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings, warn_about_texts
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.profile import load_profile
@@ -191,12 +192,12 @@ def test_a_text_without_sentences_has_no_passage(method: AlignmentMethod, target
 
 def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
     profile = load_profile("offline")
-    opened = profile.open_method(MethodOptions())
-    assert isinstance(opened, AlignmentMethod)
-    assert open_locator(profile, MethodOptions(), opened) is opened
+    worker = PairWorker(profile, MethodOptions())
+    assert worker.locator is not None
+    assert worker.locator.encoder is worker.method.encoder
     weights = {"weights": method.fingerprint}
-    assert opened.identify() == {"embedding_model": weights, "passage_encoder": weights}
-    assert list(opened.models) == ["embedding_model", "passage_encoder"]
+    assert worker.identify() == {"embedding_model": weights, "passage_encoder": weights}
+    assert list(worker.list_models()) == ["embedding_model", "passage_encoder"]
     assert list(method.models) == ["embedding_model"]
 
 

@@ -108,4 +108,4 @@ def test_all_settings_are_the_grid_and_the_own_n(monkeypatch: pytest.MonkeyPatch
     (score,) = every.score([pair])
     assert score.values == {"n_3": 0.5, "n_4": 0.5, "n_8": 0.0}
     assert [variant.compute_score(score.values) for variant in settings.vary().values()] == [0.5, 0.0]
-    assert own.find_passages(pair) == (make_passage(0, 4, 2, 4),)
+    assert own.detect(pair) == (make_passage(0, 4, 2, 4),)

@@ -64,8 +64,8 @@ def test_hand_made_pair() -> None:
     # common: the..was, old..closed, bridge..for, was..repairs, that is tokens 1 to 7 of 10
     containment = ContainmentMethod(ContainmentSettings(), MethodOptions())
     assert measure(containment, (target, source), ("one two three", "one two three"), ("", "")) == [0.7, 0.0, 0.0]
-    assert containment.find_passages(make_pair("ab", "cde")) == (make_passage(0, 2, 0, 3),)
-    assert containment.find_passages(make_pair("", "cde")) == ()
+    assert containment.detect(make_pair("ab", "cde")) == (make_passage(0, 2, 0, 3),)
+    assert containment.detect(make_pair("", "cde")) == ()
     logistic = GramLogisticSettings(n=4)
     (score,) = GramLogisticMethod(logistic, MethodOptions()).score([make_pair(target, source)])
     assert score.values == {
