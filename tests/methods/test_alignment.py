@@ -14,7 +14,6 @@ from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.profile import load_profile
 from pan_scdg.records import TextPair
-from pan_scdg.settings import Passages
 from pan_scdg.text.units import prepare_text
 
 NAME = "reuse-minilm"
@@ -202,7 +201,7 @@ def test_one_encoder_decides_and_locates(method: AlignmentMethod) -> None:
 
 
 def test_a_method_is_opened_from_what_can_be_pickled(method: AlignmentMethod) -> None:
-    arguments = pickle.loads(pickle.dumps((SETTINGS, MethodOptions(), Passages(encoder=NAME))))
+    arguments = pickle.loads(pickle.dumps((SETTINGS, MethodOptions())))
     assert score(AlignmentMethod(*arguments), REWRITTEN) == score(method, REWRITTEN)
 
 
