@@ -184,13 +184,13 @@ class Comparison(NamedTuple):
     """Largest difference from the plain pass, in nats."""
 
 
-def save_model(architecture: str, folder: Path) -> None:
-    """Save a random model without a tokenizer."""
+def save_model(architecture: str, folder: Path, **changes: Any) -> None:
+    """Save a random model without a tokenizer; ``changes`` are fields of its config."""
     import torch
     import transformers
 
     torch.manual_seed(0)
-    fields = SIZE | FAMILIES[architecture]
+    fields = SIZE | FAMILIES[architecture] | changes
     config: Any = transformers.AutoConfig.for_model(architecture, **{k: v for k, v in fields.items() if v is not None})
     model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():

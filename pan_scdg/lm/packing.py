@@ -143,7 +143,7 @@ def check_config(lm: LanguageModel) -> None:
     Short inputs, as those of `check_computed`, would not show that.
     """
     if not lm.has_plain_logits:
-        raise build_not_packable_error(lm, "changes logits after its output head")
+        raise build_not_packable_error(lm, "computes logits with more than an output head")
     text = lm.model.config.get_text_config()
     kinds = set(getattr(text, "layer_types", None) or []) - {"full_attention", SLIDING}
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
