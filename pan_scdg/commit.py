@@ -13,7 +13,7 @@ RECORDED = "COMMIT"
 UNKNOWN = "unknown"
 COMPUTING = (
     *("align", "lm", "methods", "models", "retrieval", "scdg", "text"),
-    *("jobs/decisions.py", "jobs/pipeline.py", "jobs/rerank.py", "normal_form.py", "sentences.py"),
+    *("jobs/decisions.py", "jobs/pipeline.py", "jobs/rerank.py", "normal_form.py"),
 )
 """Folders and files of the package that scores, decisions and passages depend on."""
 SUFFIXES = {".py", ".toml", ".txt"}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.text.parts import Kind, classify_passage
+from pan_scdg.text.parts import PartKind, classify_passage
 from pan_scdg.text.references import find_reference_lists
 from pan_scdg.text.units import prepare_text, read_layout, read_words
 
@@ -16,14 +16,14 @@ Boateng, K., and Ruiz, L. (2011). Counting what is absent. Journal of Historical
 World Health Board (2016): Reading against the archive. https://example.org/archive"""
 
 
-def find(text: str, kind: Kind) -> list[str]:
+def find(text: str, kind: PartKind) -> list[str]:
     """Return all parts of a kind."""
     _, parts = read_layout(text, read_words(text).words)
     spans = {part.kind: part.spans for part in parts}[kind]
     return [text[begin:end] for begin, end in spans.tolist()]
 
 
-def classify(text: str, part: str) -> tuple[Kind | None, bool]:
+def classify(text: str, part: str) -> tuple[PartKind | None, bool]:
     """Return in what a part of a text lies, and whether it counts."""
     begin = text.index(part)
     _, parts = read_layout(text, read_words(text).words)
