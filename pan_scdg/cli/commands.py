@@ -29,20 +29,25 @@ def cli(quiet: bool) -> None:
         show_logs(quiet=True)
 
 
-for command in (
-    calibrate,
-    check,
-    demo,
-    evaluate,
-    index,
-    models,
-    preflight,
-    prepare,
-    profiles,
-    report,
-    reproduce,
-    run,
-    score,
-    tira,
-):
+PAGES = {
+    calibrate: "docs/data.md",
+    check: "docs/check.md",
+    demo: "README.md",
+    evaluate: "docs/data.md",
+    index: "docs/profiles.md",
+    models: "docs/large-models.md",
+    preflight: "docs/large-models.md",
+    prepare: "docs/data.md",
+    profiles: "docs/profiles.md",
+    report: "docs/check.md",
+    reproduce: "docs/tira.md",
+    run: "docs/data.md",
+    score: "docs/data.md",
+    tira: "docs/tira.md",
+}
+"""The page about each command, which its help names."""
+
+for command, page in PAGES.items():
     cli.add_command(command)
+    for one in (command, *(command.commands.values() if isinstance(command, click.Group) else ())):
+        one.epilog = f"Documentation: {page}"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from pan_scdg.errors import need_packages
 
@@ -15,10 +16,21 @@ if TYPE_CHECKING:
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 FILE_OR_STANDARD = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+
+
+def complete_profile(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the bundled profiles that begin with what was typed, or let the shell complete a file."""
+    from pan_scdg.profile import list_profiles
+
+    names = [name for name in list_profiles() if name.startswith(incomplete)]
+    return [*map(CompletionItem, names)] or [CompletionItem(incomplete, type="file")]
+
+
 profile_option = click.option(
     "--profile",
     default="offline",
     show_default=True,
+    shell_complete=complete_profile,
     help="Name of a bundled profile, a profile file, or the job.json of a result.",
 )
 

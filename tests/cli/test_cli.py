@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from pan_scdg import __version__
 from pan_scdg.cli import cli, run_command
@@ -473,3 +474,25 @@ def test_an_unknown_option_with_several_suggestions_is_one_clean_line(capsys: py
     assert run_command(["run", "--repot", "x"]) == 2
     expected = r"error: No such option '--repot'. Did you mean one of: '--\w+'(, '--\w+')+\? See --help.\n"
     assert re.fullmatch(expected, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_a_page_about_the_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([name, "--help"]) == 0
+    page = ROOT / capsys.readouterr().out.rpartition("Documentation: ")[2].strip()
+    assert f"pan-scdg {name}" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "completed"),
+    [
+        (["run", "--profile"], "offl", ["offline"]),
+        (["check", "--profile"], "pan26-da", ["pan26-daac"]),
+        (["run", "--profile"], "./own", ["./own"]),
+        ([], "calib", ["calibrate"]),
+    ],
+)
+def test_the_shell_completes_commands_and_profiles(words: list[str], typed: str, completed: list[str]) -> None:
+    items = ShellComplete(cli, {}, "pan-scdg", "_PAN_SCDG_COMPLETE").get_completions(words, typed)
+    assert [item.value for item in items] == completed
+    assert [item.type for item in items] == ["file" if "/" in typed else "plain"]
