@@ -34,7 +34,7 @@ PAGES = {
     check: "docs/check.md",
     demo: "README.md",
     evaluate: "docs/data.md",
-    index: "docs/profiles.md",
+    index: "docs/data.md",
     models: "docs/large-models.md",
     preflight: "docs/large-models.md",
     prepare: "docs/data.md",
