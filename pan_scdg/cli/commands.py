@@ -4,6 +4,7 @@ import click
 
 from pan_scdg import __version__
 from pan_scdg.cli.check import check
+from pan_scdg.cli.decide import decide
 from pan_scdg.cli.models import models
 from pan_scdg.cli.preflight import preflight
 from pan_scdg.cli.reproduce import reproduce
@@ -32,6 +33,7 @@ def cli(quiet: bool) -> None:
 PAGES = {
     calibrate: "docs/data.md",
     check: "docs/check.md",
+    decide: "docs/data.md",
     demo: "README.md",
     evaluate: "docs/data.md",
     index: "docs/data.md",

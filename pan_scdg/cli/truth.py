@@ -41,6 +41,7 @@ from pan_scdg.logs import say
     metavar="SCORE",
     help="Noise of the scores to write: a decision nearer to the threshold is marked near_threshold.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace another profile.")
 @json_option
 def calibrate(
     directory: Path | None,
@@ -50,6 +51,7 @@ def calibrate(
     truth: Path | None,
     again: Path | None,
     noise: float | None,
+    overwrite: bool,
     as_json: bool,
 ) -> None:
     """Choose q, w, n or weights and the threshold on pairs with truth, and write a profile file with them.
@@ -67,7 +69,7 @@ def calibrate(
     if again is not None and noise is not None:
         raise click.UsageError("--again measures the noise: leave out --noise")
     check_file(write, "--write", inputs, "a profile", holds_profile)
-    choice, warnings = choose(profile, directory, scores, write, truth, noise, again)
+    choice, warnings = choose(profile, directory, scores, write, truth, noise, again, overwrite)
     say(warnings)
     click.echo(json.dumps(choice.to_json()) if as_json else f"{choice.summarise()}; wrote {write}")
 

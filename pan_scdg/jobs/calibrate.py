@@ -15,6 +15,7 @@ from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.labels import match_labels
 from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
+from pan_scdg.pan.untrusted import is_file
 from pan_scdg.profile import Profile, find_profile, parse_profile, read_recorded, read_toml
 from pan_scdg.results.files import DECISIONS, SCORES, read_lines
 from pan_scdg.results.folder import ScoreFile, list_changed_files, require_job, write_atomically
@@ -79,6 +80,7 @@ def calibrate(
     truth: Path | None,
     noise: float | None = None,
     again: Path | None = None,
+    overwrite: bool = False,
 ) -> tuple[Calibrated, list[str]]:
     """Choose the threshold and the parameters of a profile, and write a copy of its file with them.
 
@@ -90,26 +92,32 @@ def calibrate(
         truth: folder of the truth, or the table of a check (`pan.labels`); None: searched in the input.
         noise: of the scores; None: measured, or the profile's.
         again: another result of the same pairs, or of some of them, by another engine, dtype, device or machine.
+        overwrite: replace a profile that is there and differs.
 
     Returns:
         The choice, and warnings about the input.
 
     Raises:
-        UserError: the truth is missing, all pairs have the same label, or the scores are of another input or profile.
+        UserError: the truth is missing, all pairs have the same label, the scores are of another input or profile,
+            or ``output`` is another profile.
     """
     (document, profile), notices = copy_profile(source, output), Notices()
     job = require_job(scores)
     if job["task"] == "retrieval":
         raise UserError("contains no scores of pairs", "give the output of `run --scores-only` or `check`", scores)
     labels, values = _read_labelled_scores(directory, truth, scores, job, profile.method_settings, notices)
-    _check_profile(profile, job, scores)
+    check_scores_profile(profile, job, scores)
+    _check_grid(profile, job, scores)
     chosen = choose_settings(profile, values, labels, job)
     if noise is not None or again is not None:
         noise = _measure_noise(profile, chosen.settings, job, scores, again) if again is not None else noise
         chosen = chosen._replace(decide=chosen.decide.model_copy(update={"noise": noise}))
     _write_choice(document, chosen)
     parse_profile(document.unwrap(), output)
-    write_atomically(output, tomlkit.dumps(document))
+    text = tomlkit.dumps(document)
+    if not overwrite and is_file(output) and output.read_text(encoding="utf-8") not in ("", text):
+        raise UserError("is another profile", "choose another --write, or --overwrite to replace it", output)
+    write_atomically(output, text)
     warnings = [
         *list_changed_files(scores, job),
         *notices.list_warnings(),
@@ -204,7 +212,8 @@ def _measure_noise(
         UserError: the other result is of another input or profile, has no pair in common, or is no other computation.
     """
     other = require_job(again)
-    _check_profile(profile, other, again, may_differ=("dtype",))
+    check_scores_profile(profile, other, again, may_differ=("dtype",))
+    _check_grid(profile, other, again)
     if other["input"] != job["input"]:
         raise UserError("is a result of another input", "give one of the input of --scores", again)
     if all(other[name] == job[name] for name in ("engine", "device", "models", "machine")):
@@ -297,8 +306,10 @@ def _match_check(
     return labelled
 
 
-def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path, may_differ: tuple[str, ...] = ()) -> None:
-    """Raise UserError if the scores were made with other settings, or do not cover what is chosen from."""
+def check_scores_profile(
+    profile: Profile, job: Mapping[str, Any], scores: Path, may_differ: tuple[str, ...] = ()
+) -> None:
+    """Raise UserError if scores were made with other settings than those of a profile, apart from what is chosen."""
     made = parse_profile(job["profile"], scores)
     tables = [
         one.model_dump(exclude={"name", "description", "decide", "passages", "retrieval"}) for one in (profile, made)
@@ -313,6 +324,10 @@ def _check_profile(profile: Profile, job: Mapping[str, Any], scores: Path, may_d
         raise UserError("these scores were computed by another method", remedy, scores)
     if different := [name for name in {**tables[0], **tables[1]} if tables[0].get(name) != tables[1].get(name)]:
         raise UserError(f"these scores were computed with another [{different[0]}]", remedy, scores)
+
+
+def _check_grid(profile: Profile, job: Mapping[str, Any], scores: Path) -> None:
+    """Raise UserError if scores do not cover the parameters that are chosen from."""
     if not job["scores_only"] and profile.method_settings.parameters:
         raise UserError("these scores cover one parameter only", "use `run --scores-only`", scores)
 

@@ -123,7 +123,7 @@ def _describe_no_detections(output: Path) -> str:
 def _describe_other_folder(output: Path, names: set[str]) -> UserError:
     """Return the error about a folder without decisions and XML."""
     if SCORES in names:
-        remedy = "choose a threshold with `calibrate --scores`, then run with that profile"
+        remedy = "decide with `pan-scdg decide`, by a threshold or a profile of `calibrate`"
         return UserError("contains scores only, and no decisions", remedy, output)
     if (output / WORK_FOLDER).exists():
         return UserError("contains an unfinished result", "finish `run` with this --output first", output)

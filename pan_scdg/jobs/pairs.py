@@ -102,17 +102,17 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
             for warning in profile.method_settings.warn_of_sources(statistics, rule.threshold):
                 lines.append(f"warning: {warning}")
                 decided = [one if one.decision else one.warn(warning) for one in decided]
-            _note_languages(decided, notices)
-            detected = [_add_detections(one, worker) for one in decided]
+            note_languages(decided, notices)
+            detected = [add_detections(one, worker) for one in decided]
             decided = [one.name(names) for one, _ in detected]
             files = [
-                *_write_detections(work.staged, detected),
+                *write_detections(work.staged, detected),
                 *write_passages(work.staged, decided),
                 write_decisions(work.staged, decided),
                 *files,
             ]
             count = sum(bool(detections) for _, detections in detected)
-            lines += _warn_about_few_detections(rule, count, options.output)
+            lines += warn_about_few_detections(rule, count, options.output)
         if worker.options.keep_gains:
             files.append(write_gains(work.staged, _read_gains(pairs, work.scores)))
         elif any(one.gains for one in decided):
@@ -148,7 +148,7 @@ def _read_gains(pairs: Sequence[DocumentPair], scores: ScoreFile) -> Iterator[tu
             yield pair, TokenGains(line["offsets"], line["gains"])
 
 
-def _note_languages(decided: Sequence[DecidedPair], notices: Notices) -> None:
+def note_languages(decided: Sequence[DecidedPair], notices: Notices) -> None:
     """Count the pairs in scripts or languages that the models of the profile do not know."""
     for one in decided:
         for warning in one.record["warnings"]:
@@ -156,7 +156,7 @@ def _note_languages(decided: Sequence[DecidedPair], notices: Notices) -> None:
                 notices.add(warning.partition(": share")[0], str(one.pair.suspicious.path))
 
 
-def _add_detections(one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, Sequence[Passage]]:
+def add_detections(one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, Sequence[Passage]]:
     """Return a pair and the passages of its detection XML, with a warning if a positive one has no own passages."""
     if not one.decision:
         return one, ()
@@ -171,7 +171,7 @@ def _add_detections(one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, 
     return one.warn(NO_PASSAGE), [Passage(Span(0, lengths[0]), Span(0, lengths[1]))] if all(lengths) else []
 
 
-def _write_detections(folder: Path, detected: Sequence[tuple[DecidedPair, Sequence[Passage]]]) -> list[str]:
+def write_detections(folder: Path, detected: Sequence[tuple[DecidedPair, Sequence[Passage]]]) -> list[str]:
     """Write a detection XML for each pair; return the names of the files."""
     for one, detections in detected:
         (folder / name_detection(one.pair)).write_bytes(format_detection(one.pair, detections))
@@ -198,7 +198,7 @@ def count_sources(profile: Profile, pairs: Sequence[DocumentPair], on_error: OnE
     return profile.method_settings.count_sources(read_sources())
 
 
-def _warn_about_few_detections(rule: DecisionRule, count: int, output: Path) -> list[str]:
+def warn_about_few_detections(rule: DecisionRule, count: int, output: Path) -> list[str]:
     """Return a warning if TIRA's check would refuse the result for having too few detections."""
     if rule.threshold is None or count >= MIN_DETECTIONS:
         return []

@@ -165,6 +165,8 @@ class MethodSettings(Table):
     """Largest number of pairs that are scored together, for a method whose scores cost too much to be lost."""
     unclear_margin: ClassVar[float | None] = None
     """A score at most this far below the threshold is unclear; None: a share of the calibration's negatives decides."""
+    finds_passages: ClassVar[bool] = False
+    """`Method.find_passages` finds them in the texts alone; that of other methods covers both documents."""
     needs_input: ClassVar[bool] = False
     """Scores depend on all documents of an input, so that single texts have none."""
     excludes_parts: ClassVar[bool] = False

@@ -37,6 +37,7 @@ COMPARED_CHARACTERS = 4096
 class CharNgramSettings(MethodSettings):
     """PAN12-style matches of character n-grams; the score is the covered share of the target's characters."""
 
+    finds_passages = True
     parameters = ("n",)
     n: int = Field(default=50, ge=1)
     """Letters and digits of an n-gram. The official baseline has 50; the paper gives none."""

@@ -45,7 +45,7 @@ def calibrate(cli: Run, pairs_input: Path, profile_with: Callable[..., Path], sc
 
     def call(*more: object, changes: Mapping[str, Any] = UNCALIBRATED, source: Path = pairs_input) -> Any:
         where = ("--input", source, "--profile", profile_with(changes), "--write", tmp_path / "mine.toml")
-        return cli("calibrate", *where, "--scores", scores, *more)
+        return cli("calibrate", *where, "--scores", scores, "--overwrite", *more)
 
     return call
 

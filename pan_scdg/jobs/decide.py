@@ -1,0 +1,167 @@
+"""``decide``: decide pairs again from the scores of a result, by another threshold or profile, without a model."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pan_scdg.errors import UserError
+from pan_scdg.jobs.calibrate import check_scores_profile
+from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
+from pan_scdg.jobs.options import RunOptions, Sample, choose_items
+from pan_scdg.jobs.pair_files import write_decisions, write_passages, write_scores
+from pan_scdg.jobs.pairs import NO_PASSAGE, add_detections, note_languages, warn_about_few_detections, write_detections
+from pan_scdg.jobs.worker import PairWorker
+from pan_scdg.methods import Measurements, MethodOptions
+from pan_scdg.notices import Notices
+from pan_scdg.pan.inputs import hash_input
+from pan_scdg.pan.prepare import read_names
+from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
+from pan_scdg.pan.truth import read_feature_files
+from pan_scdg.pan.untrusted import is_file
+from pan_scdg.profile import Profile
+from pan_scdg.progress import format_count
+from pan_scdg.records import DocumentPair, MeasuredPassage, Passage, Span
+from pan_scdg.report.records import read_evidence
+from pan_scdg.results.files import DECISIONS, GAINS, PASSAGES, SCORES, read_lines, read_optional
+from pan_scdg.results.folder import ScoreFile, WorkFolder, list_changed_files, open_result, require_job
+
+DETECTED = "detected-plagiarism"
+NOT_SEARCHED = "decided again from its score, and no passage is recorded: the detection covers both documents"
+NO_SCORE = "the result has no score of this pair"
+OF_THE_RESULT = ("format", "commit", "machine", "packages", "files", "incidents")
+"""Fields of ``job.json`` that do not identify the job."""
+KEPT = ("commit", "machine", "packages", "partial", "model_names", "model_revisions", "incidents", "deadline")
+"""Fields that the new result has from the run that computed the scores."""
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class DecideOptions:
+    """The options of ``decide``."""
+
+    result: Path
+    """Result of ``run`` on pairs."""
+    input: Path
+    output: Path
+    overwrite: bool = False
+
+
+class Recorded(NamedTuple):
+    """The former decisions and passages of a result, by pair; without any if it has scores only."""
+
+    reasons: Mapping[Key, Sequence[str]]
+    """The warnings about each pair."""
+    passages: Mapping[Key, Sequence[MeasuredPassage]]
+
+
+def decide_again(profile: Profile, options: DecideOptions) -> list[str]:
+    """Decide the pairs of a result by a profile, and write the result; return the lines to show the user.
+
+    Passages are those that the result has. A pair that is positive now and has none gets a detection that covers both
+    documents, as of `run` where it finds no passage or the profile has no table ``[passages]``.
+
+    Raises:
+        UserError: the result has no scores of pairs, or those of other settings or another input; or the output is not
+            usable.
+    """
+    require_threshold(profile)
+    result, notices = options.result, Notices()
+    job = require_job(result, "pairs")
+    check_scores_profile(profile, job, result)
+    corpus = read_pairs(options.input, notices, may_lack_files=True)
+    if job["input"] != hash_input(options.input, "pairs", pairs=corpus):
+        raise UserError("these scores belong to another input", "give the input of `run`", result)
+    sample = None if job.get("sample") is None else Sample(*job["sample"])
+    chosen = RunOptions(options.input, options.output, limit=job["limit"], sample=sample)
+    pairs, _ = choose_items(corpus.pairs, chosen, "pairs")
+    new_job = {name: value for name, value in job.items() if name not in (*OF_THE_RESULT, *KEPT)}
+    new_job |= {"profile": profile.model_dump(mode="json", exclude_none=True), "scores_only": False, "report": False}
+    lines = list_changed_files(result, job)
+    with open_result(options.output, new_job, overwrite=options.overwrite) as work:
+        if work is None:
+            return [*lines, f"already complete: {options.output}"]
+        rule = DecisionRule(profile, job)
+        decided = _decide(pairs, ScoreFile(result / SCORES), rule, _read_recorded(result), result)
+        note_languages(decided, notices)
+        detected = [_detect(one, profile, result) for one in decided]
+        names = read_names(corpus.pairs_file.parent)
+        decided = [one.name(names) for one, _ in detected]
+        files = [*write_detections(work.staged, detected), *write_passages(work.staged, decided)]
+        files += [write_decisions(work.staged, decided), _copy_scores(work, result, pairs)]
+        if is_file(result / GAINS):
+            files.append(shutil.copyfile(result / GAINS, work.staged / GAINS).name)
+        work.publish(files, **{name: job[name] for name in KEPT if name in job})
+    positive = sum(bool(detections) for _, detections in detected)
+    lines += _describe_new_positives(decided) + warn_about_few_detections(rule, positive, options.output)
+    count = format_count(len(pairs), "pair")
+    return [*notices.list_warnings(), *lines, f"decided {count}: {options.output / DECISIONS}"]
+
+
+def _decide(
+    pairs: Sequence[DocumentPair], scores: ScoreFile, rule: DecisionRule, recorded: Recorded, result: Path
+) -> list[DecidedPair]:
+    """Return the decision about each pair, with the passages that are recorded."""
+    decided = []
+    for pair in pairs:
+        reasons = recorded.reasons.get(pair.key, ())
+        if pair.key not in scores:
+            reason = next((text.partition(": ")[2] for text in reasons if text.startswith("not scored")), NO_SCORE)
+            decided.append(DecidedPair(pair, rule.decide_failed(UserError(reason, "score it", pair.suspicious.path))))
+            continue
+        line = scores[pair.key]
+        measured = Measurements(line["values"], tuple(line["warnings"]))
+        try:
+            record = rule.decide(measured.values, measured.warnings)
+        except KeyError as e:
+            what = f"has no {e.args[0]}, which the profile decides by"
+            raise UserError(what, "score with it: `run --scores-only`", result / SCORES) from e
+        passages = [p for p in recorded.passages.get(pair.key, ()) if record["decision"] or not p.counts]
+        one = DecidedPair(pair, record, measured, passages)
+        decided.append(one.warn(NO_PASSAGE) if one.decision and NO_PASSAGE in reasons else one)
+    return decided
+
+
+def _read_recorded(result: Path) -> Recorded:
+    passages: dict[Key, list[MeasuredPassage]] = {}
+
+    def read_key(line: Mapping[str, Any]) -> Key:
+        return line["suspicious"], line["source"]
+
+    for key, passage in read_optional(result / PASSAGES, lambda line: (read_key(line), read_evidence(line))):
+        passages.setdefault(key, []).append(passage)
+    reasons = dict(read_optional(result / DECISIONS, lambda line: (read_key(line), list(line["warnings"]))))
+    return Recorded(reasons, passages)
+
+
+def _detect(one: DecidedPair, profile: Profile, result: Path) -> tuple[DecidedPair, Sequence[Passage]]:
+    """Return a pair and its detections: those of the result, those that need no model, or both whole documents."""
+    if not one.decision:
+        return one, ()
+    file = result / name_detection(one.pair)
+    former = read_feature_files([file], DETECTED) if is_file(file) else []
+    if former:
+        return one, [Passage(feature.target, feature.source_span) for feature in former]
+    if one.passages:
+        return one, [passage.passage for passage in one.passages]
+    if profile.passages is None and profile.method_settings.finds_passages:
+        return add_detections(one, PairWorker(profile, MethodOptions()))
+    lengths = [len(read_text(text)) for text in (one.pair.suspicious, one.pair.source)]
+    whole = [Passage(Span(0, lengths[0]), Span(0, lengths[1]))] if all(lengths) else []
+    return one if profile.passages is None else one.warn(NOT_SEARCHED), whole
+
+
+def _copy_scores(work: WorkFolder, result: Path, pairs: Sequence[DocumentPair]) -> str:
+    """Copy the scores into the new result."""
+    work.scores.append(read_lines(result / SCORES, dict))
+    return write_scores(work, pairs)
+
+
+def _describe_new_positives(decided: Sequence[DecidedPair]) -> list[str]:
+    """Return a warning about the positive pairs that have no recorded passage."""
+    count = sum(NOT_SEARCHED in one.record["warnings"] for one in decided)
+    if not count:
+        return []
+    subject = f"{format_count(count, 'positive pair')} {'has' if count == 1 else 'have'} no recorded passage"
+    return [f"warning: {subject}: the detection covers both documents, as of `run` without a passage; `run` searches"]
