@@ -44,7 +44,7 @@ RUN cd /tmp \
 # Models are fetched by the few modules that this takes: a change elsewhere in the code fetches nothing again.
 FROM packages AS models
 WORKDIR /app
-COPY pan_scdg/__init__.py pan_scdg/bundled.py pan_scdg/errors.py pan_scdg/
+COPY pan_scdg/__init__.py pan_scdg/version.py pan_scdg/bundled.py pan_scdg/errors.py pan_scdg/
 COPY pan_scdg/models/__init__.py pan_scdg/models/catalogue.py pan_scdg/models/fetch.py pan_scdg/models/
 ARG HF_ENDPOINT
 ARG MODELS="scdg-mini"

@@ -23,6 +23,7 @@ from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, TextFile, TextPair
+from pan_scdg.results.records import Decision
 
 SIMILARITIES = (0.55, 0.6, 0.65)
 KINDS = ("answer-rewritten", "answer-from-article", "same-question")
@@ -53,8 +54,8 @@ def score_group(pairs: list[Pair], texts: list[str], method: AlignmentMethod, th
         values = method.score([TextPair("", "", target, source)])[0].values
         if target != source and method.settings.can_decide(values):
             number = method.settings.compute_score(values)
-            record = {"score": number, "decision": number >= threshold, "unclear": None}
             pair = DocumentPair(make_file(target), make_file(source))
+            record = Decision(*pair.key, number, threshold, number >= threshold, "no sign")
             scored.append(
                 Labelled(labels.get((target, source), OTHERS), DecidedPair(pair, record, Measurements(values)))
             )

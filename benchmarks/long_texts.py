@@ -70,8 +70,8 @@ def main(data: Path, development: Path, profile: str, work: Path) -> None:
     rows = []
     for (name, count), texts in sets.items():
         decisions = decide(texts, work / f"{name.replace(' ', '-')}-{count}", profile)
-        positive = sum(line["decision"] for line in decisions)
-        largest = np.quantile([line["score"] for line in decisions], 0.97)
+        positive = sum(bool(line.decision) for line in decisions)
+        largest = np.quantile([line.score for line in decisions], 0.97)
         length = int(np.median([len(target) for target, _ in texts]))
         rows.append(
             [name, count, f"{length:,}", f"{positive / len(texts):.3f} ({positive} of {len(texts)})", f"{largest:.3f}"]

@@ -13,11 +13,10 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from benchmarks.development.compose import Pair
 from pan_scdg.results.files import DECISIONS
-from pan_scdg.results.records import read_decisions
+from pan_scdg.results.records import Decision, read_decisions
 
 ROOT = Path(__file__).parents[1]
 CLEAN = "pan13, no plagiarism"
@@ -119,8 +118,8 @@ def run_command(*words: object, environment: dict[str, str] | None = None) -> No
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
 
 
-def decide(pairs: Sequence[tuple[str, str]], folder: Path, profile: str) -> list[dict[str, Any]]:
-    """Return the decision about each pair of target and source, a line of ``decisions.jsonl``.
+def decide(pairs: Sequence[tuple[str, str]], folder: Path, profile: str) -> list[Decision]:
+    """Return the decision about each pair of target and source.
 
     A stopped run goes on, and a finished one is not repeated.
 
@@ -132,7 +131,7 @@ def decide(pairs: Sequence[tuple[str, str]], folder: Path, profile: str) -> list
     ids = write_folder(pairs, folder / "input")
     output = folder / f"result-{Path(profile).stem}"
     run_command("run", "--input", folder / "input", "--output", output, "--profile", profile, "--device", "cpu")
-    decisions = {(line["suspicious"], line["source"]): line for line in read_decisions(output / DECISIONS)}
+    decisions = {decision.key: decision for decision in read_decisions(output / DECISIONS)}
     return [decisions[names] for names in ids]
 
 

@@ -54,7 +54,7 @@ def find_passages(pairs: Sequence[tuple[str, str]], folder: Path, encoder: str |
     for line in read_lines(folder / "result-every-pair" / PASSAGES, dict):
         a, b, c, d = (int(line[name]) for name in ("begin", "end", "begin2", "end2"))
         passages[line["suspicious"], line["source"]].append((a, b - a, c, d - c))
-    return [passages[line["suspicious"], line["source"]] for line in decisions]
+    return [passages[line.key] for line in decisions]
 
 
 def measure(truth: Mapping[str, Spans], detections: Mapping[str, Spans]) -> tuple[float, float, float, float]:

@@ -62,8 +62,8 @@ def main(profile: str, folder: Path, names: tuple[str, ...]) -> None:
             where = ("--input", folder, "--output", output, "--profile", profile, "--device", "cpu")
             run_command("run", *where, "--engine", setting.engine, environment={**os.environ, **setting.variables})
             lines = read_decisions(output / DECISIONS)
-            threshold = float(lines[0]["threshold"])
-            scores = np.array([line["score"] for line in lines], np.float64)
+            threshold = float(lines[0].threshold or 0.0)
+            scores = np.array([line.score for line in lines], np.float64)
             first = first if len(first) else scores
             apart, flips = np.abs(scores - first), int(((scores >= threshold) != (first >= threshold)).sum())
             nearest = np.abs(scores - threshold).min()

@@ -81,7 +81,7 @@ def main(data: Path, development: Path, profile: str, count: int, work: Path) ->
     rows = []
     for name, texts in cases.items():
         decisions = decide(texts, work / name.replace(" ", "-").replace(":", ""), profile)
-        rows.append([name, f"{sum(line['decision'] for line in decisions)} of {len(texts)}"])
+        rows.append([name, f"{sum(bool(line.decision) for line in decisions)} of {len(texts)}"])
     click.echo(format_rows(["in common", "called positive"], rows))
 
 

@@ -24,6 +24,7 @@ from benchmarks.simple_pair_scores import (
     minilm_cosine,
     tfidf_cosine,
 )
+from pan_scdg.results.records import FEW_SENTENCES
 from pan_scdg.scdg.decision import choose_threshold
 
 Bools = npt.NDArray[np.bool_]
@@ -145,7 +146,7 @@ def main(data: Path | None, development: Path, profile: str, first: int | None, 
     pairs += add_headings(pairs, HEADED_PAIRS)
     items = Items(take_first(pairs, first))
     decisions = decide(items.texts, work, profile)
-    scores = np.array([line["score"] for line in decisions], np.float64)
+    scores = np.array([line.score for line in decisions], np.float64)
     functions = {"4-gram containment": four_gram_containment, "TF-IDF": tfidf_cosine}
     functions["content words"] = content_word_overlap
     if minilm:
@@ -155,11 +156,11 @@ def main(data: Path | None, development: Path, profile: str, first: int | None, 
     for name, values in methods.items():
         low, high = bootstrap_auroc(values, items.labels)
         click.echo(f"{name}, all pairs: {compute_auroc(values, items.labels):.3f} [{low:.3f}, {high:.3f}]")
-    long_enough = [not any(w.startswith("unclear:") for w in line["warnings"]) for line in decisions]
+    long_enough = [line.find_reason(FEW_SENTENCES) is None for line in decisions]
     click.echo(f"\nnot decided, since the target is one sentence: {len(pairs) - sum(long_enough)}")
     items, scores = Items([pair for pair, kept in zip(items.pairs, long_enough) if kept]), scores[long_enough]
     every = items.select(ALL)
-    threshold, best = float(decisions[0]["threshold"]), choose(scores, items, every)
+    threshold, best = float(decisions[0].threshold or 0.0), choose(scores, items, every)
     click.echo(f"\nthreshold of the profile {threshold!r}; by the rule {best!r}\n")
     heads = ["true positives", "false positives"]
     rows = []

@@ -10,18 +10,20 @@ Example:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pan_scdg.version import __version__
+
 if TYPE_CHECKING:
     from pan_scdg.bundled import find_example
     from pan_scdg.errors import UserError
     from pan_scdg.profile import Profile, load_profile
     from pan_scdg.records import MeasuredPassage
+    from pan_scdg.report.html import render_report
     from pan_scdg.report.records import Report, ReportPair
     from pan_scdg.retrieval.ranking import Ranked
     from pan_scdg.scorer import PairResult, RankedText, Scorer, Token
 
-__version__ = "0.1.0"
 _MODULES = {
-    "MeasuredPassage": "pan_scdg.align.passages",
+    "MeasuredPassage": "pan_scdg.records",
     "PairResult": "pan_scdg.scorer",
     "Profile": "pan_scdg.profile",
     "Ranked": "pan_scdg.retrieval.ranking",
@@ -33,6 +35,7 @@ _MODULES = {
     "UserError": "pan_scdg.errors",
     "find_example": "pan_scdg.bundled",
     "load_profile": "pan_scdg.profile",
+    "render_report": "pan_scdg.report.html",
 }
 __all__ = [
     "MeasuredPassage",
@@ -48,6 +51,7 @@ __all__ = [
     "__version__",
     "find_example",
     "load_profile",
+    "render_report",
 ]
 
 

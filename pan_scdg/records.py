@@ -1,6 +1,8 @@
 """Records that several packages share: documents, pairs of them, and passages."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from pan_scdg.normal_form import compose, restore_spans
@@ -118,6 +120,18 @@ class MeasuredPassage(NamedTuple):
         spans = {"begin": self.target.begin, "end": self.target.end}
         spans |= {"begin2": self.source.begin, "end2": self.source.end}
         return {**spans, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
+
+
+class Reason(NamedTuple):
+    """A fact that explains a decision or limits its meaning; `report.wording` makes a sentence of it."""
+
+    code: str
+    """See the table in docs/formats.md."""
+    numbers: Mapping[str, float | str] = MappingProxyType({})
+
+    def to_json(self) -> dict[str, float | str]:
+        """Return the fields of an object in JSON."""
+        return {"code": self.code, **self.numbers}
 
 
 class TokenGains(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, overload
@@ -27,8 +27,9 @@ from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.records import DocumentPair, MeasuredPassage, TextFile, TokenGains
 from pan_scdg.report.pages import make_pair_report
-from pan_scdg.report.records import Report
-from pan_scdg.report.wording import describe_job
+from pan_scdg.report.records import Report, ReportPair
+from pan_scdg.report.wording import describe_job, describe_reasons
+from pan_scdg.results.records import SIDES, Decision, Finding
 from pan_scdg.retrieval.ranking import Ranked, Ranking
 from pan_scdg.scdg.aggregation import Floats
 
@@ -59,6 +60,8 @@ class PairResult:
     decision: bool | None
     """True if ``score >= threshold``; None without a threshold in the profile, or for this model."""
     threshold: float | None
+    finding: Finding
+    """The decision as people read it: likely, unclear or no sign."""
     gains: Floats = field(repr=False)
     """Signed gain of every token, ``[n]`` nats; of length 0 if the profile has no table ``[gains]``."""
     tokens: tuple[Token, ...] = field(repr=False)
@@ -66,6 +69,9 @@ class PairResult:
     passages: tuple[MeasuredPassage, ...] | None
     """Spans of a positive or unclear pair that correspond, with gains; None without the table ``[passages]``."""
     warnings: tuple[str, ...]
+    """The reasons of the decision in sentences."""
+    decided: Decision = field(repr=False)
+    """The record of the decision, with the codes of its reasons and the numbers of the method."""
     record: Mapping[str, Any] = field(repr=False)
     """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
     texts: tuple[str, str] = field(repr=False)
@@ -87,7 +93,8 @@ class PairResult:
         if self.tokens:
             spans = tuple((token.begin, token.end) for token in self.tokens)
             gains = TokenGains(spans, tuple(token.gain for token in self.tokens))
-        return make_pair_report(self.record, names, self.texts, self.passages or (), gains, self.facts)
+        named = replace(self.decided, suspicious=names[0], source=names[1])
+        return make_pair_report(ReportPair(named, self.passages or (), gains), self.texts, self.facts)
 
     def to_html(self, names: tuple[str, str] = (TARGET, SOURCE)) -> str:
         """Return the report of this pair as an HTML page that needs no other file.
@@ -296,7 +303,7 @@ class Scorer:
             author_folders: each text is in the folder of its author, whose texts are not compared with each other.
 
         Returns:
-            What the page shows: ``pairs``, best first, with their decisions and passages; ``to_html()`` makes the page.
+            What the page shows: ``pairs``, best first, with decisions and passages; `render_report` makes the page.
 
         Raises:
             UserError: there is nothing to compare, or a text or a model is not usable.
@@ -395,8 +402,11 @@ class Scorer:
 
     def _describe(self, one: DecidedPair, explanation: Measurements | None) -> PairResult:
         """Return the result of a pair: the fields that `run` records, its gains and its passages."""
-        record = dict(one.record)
-        warnings = record.pop("warnings")
+        decision = one.record
+        if decision.score is None:
+            raise ValueError("the method gave no score")
+        own, warnings = decision.to_json(), describe_reasons(decision)
+        record = {name: value for name, value in own.items() if name not in SIDES}
         if self._rule.reason is not None:
             warnings = [self._rule.reason, *warnings]
         tokens: tuple[Token, ...] = ()
@@ -410,13 +420,15 @@ class Scorer:
         if passages is not None:
             record["passages"] = [evidence.to_json() for evidence in passages]
         return PairResult(
-            record["score"],
-            record["decision"],
-            record["threshold"],
+            decision.score,
+            decision.decision,
+            decision.threshold,
+            decision.finding,
             np.zeros(0) if explanation is None or explanation.gains is None else explanation.gains.gains,
             tokens,
             passages,
             tuple(warnings),
+            decision,
             record,
             (one.pair.suspicious.text or "", one.pair.source.text or ""),
             self._facts,

@@ -2,7 +2,6 @@
 
 import click
 
-from pan_scdg import __version__
 from pan_scdg.cli.check import check
 from pan_scdg.cli.decide import decide
 from pan_scdg.cli.models import models
@@ -14,6 +13,7 @@ from pan_scdg.cli.start import demo, prepare, profiles
 from pan_scdg.cli.tira import tira
 from pan_scdg.cli.truth import calibrate, evaluate
 from pan_scdg.logs import show_logs
+from pan_scdg.version import __version__
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -15,7 +15,7 @@ from pan_scdg.pan.untrusted import is_file
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair
 from pan_scdg.results.files import CANDIDATE_SCORES, DECISIONS, SCORES, read_lines
-from pan_scdg.results.records import read_decisions
+from pan_scdg.results.records import Decision, read_decisions
 
 DETECTED = "detected-plagiarism"
 MIN_OVERLAP = 0.99
@@ -51,17 +51,6 @@ class Comparison(Protocol):
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON values."""
-
-
-class PairOutcome(NamedTuple):
-    """The decision, score and passages of a pair in a result."""
-
-    decision: bool | None
-    score: float | None
-    threshold: float | None
-    is_near: bool
-    """The result marks the decision as ``near_threshold``."""
-    features: frozenset[Feature]
 
 
 @dataclass(frozen=True)
@@ -129,21 +118,22 @@ def compare_pairs(first: Path, second: Path, pairs: Sequence[DocumentPair]) -> P
     Raises:
         UserError: an output cannot be read, or the second one lacks a pair.
     """
-    outcomes = list(zip(read_outcomes(first, pairs), read_outcomes(second, pairs), strict=True))
-    keys = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in pairs]
-    differ = [(key, a, b) for key, (a, b) in zip(keys, outcomes, strict=True) if a.decision != b.decision]
+    outputs = [read_outcomes(output, pairs) for output in (first, second)]
+    outcomes = list(zip(*(decisions for decisions, _ in outputs), strict=True))
+    features = list(zip(*(detected for _, detected in outputs), strict=True))
+    differ = [(a, b) for a, b in outcomes if a.decision != b.decision]
     has_scores = [any(outcome.score is not None for outcome in column) for column in zip(*outcomes)]
     differences = [subtract(a.score, b.score) for a, b in outcomes if a.score is not None and b.score is not None]
-    same = [(a.features, b.features) for a, b in outcomes if a.decision == b.decision]
+    same = [both for both, (a, b) in zip(features, outcomes, strict=True) if a.decision == b.decision]
     return PairComparison(
         len(pairs),
-        [key for key, _, _ in differ],
-        sum(a.is_near or b.is_near for _, a, b in differ),
-        [min(_measure_distance(a), _measure_distance(b)) for _, a, b in differ],
+        [a.key for a, _ in differ],
+        sum(bool(a.near_threshold or b.near_threshold) for a, b in differ),
+        [min(_measure_distance(a), _measure_distance(b)) for a, b in differ],
         sum((a.score is None) != (b.score is None) for a, b in outcomes) if all(has_scores) else 0,
         max(differences, default=None),
         median(differences) if differences else None,
-        sum(a.features != b.features for a, b in outcomes),
+        sum(a != b for a, b in features),
         measure_overlap(same),
     )
 
@@ -153,14 +143,14 @@ def subtract(first: float, second: float) -> float:
     return round(abs(first - second), DECIMALS)
 
 
-def _measure_distance(outcome: PairOutcome) -> float:
+def _measure_distance(outcome: Decision) -> float:
     if outcome.score is None or outcome.threshold is None:
         return float("inf")
     return subtract(outcome.score, outcome.threshold)
 
 
-def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> list[PairOutcome]:
-    """Return what an output says about each pair; without a file of decisions a pair with a detection is positive.
+def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> tuple[list[Decision], list[frozenset[Feature]]]:
+    """Return the decision about each pair and its detections; without a file of decisions, a detection is positive.
 
     Raises:
         UserError: a file cannot be read, or decisions lack a pair.
@@ -168,17 +158,16 @@ def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> list[PairOutco
     features: defaultdict[tuple[str, str | None], set[Feature]] = defaultdict(set)
     for span in read_features(output, DETECTED):
         features[span.suspicious, span.source].add((*span.target, *span.source_span))
-    records: dict[Key, Mapping[str, Any]] = {}
+    references = ((read_reference(p.suspicious.reference), read_reference(p.source.reference)) for p in pairs)
+    detected = [frozenset(features[reference]) for reference in references]
+    records: dict[Key, Decision] = {}
     if is_file(output / DECISIONS):
-        records = {(record["suspicious"], record["source"]): record for record in read_decisions(output / DECISIONS)}
+        records = {record.key: record for record in read_decisions(output / DECISIONS)}
     outcomes = []
-    for pair in pairs:
-        detected = frozenset(features[read_reference(pair.suspicious.reference), read_reference(pair.source.reference)])
-        record = records.get((pair.suspicious.doc_id, pair.source.doc_id), {})
-        decision = record.get("decision") if records else bool(detected)
-        is_near = record.get("near_threshold") is True
-        outcomes.append(PairOutcome(decision, record.get("score"), record.get("threshold"), is_near, detected))
-    return outcomes
+    for pair, own in zip(pairs, detected, strict=True):
+        unscored = Decision.decide_alone(pair.key, None if records else bool(own))
+        outcomes.append(records.get(pair.key, unscored))
+    return outcomes, detected
 
 
 def measure_overlap(features: Iterable[tuple[Iterable[Feature], Iterable[Feature]]]) -> float:

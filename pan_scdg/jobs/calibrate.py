@@ -17,8 +17,9 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.pan.untrusted import is_file
 from pan_scdg.profile import Profile, find_profile, parse_profile, read_recorded, read_toml
-from pan_scdg.results.files import DECISIONS, SCORES, read_lines
+from pan_scdg.results.files import DECISIONS, SCORES
 from pan_scdg.results.folder import ScoreFile, list_changed_files, require_job, write_atomically
+from pan_scdg.results.records import read_decisions
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.calibration_range import TargetFacts, find_range, thin_scores
 from pan_scdg.settings import Calibration, CalibrationRange, Decide
@@ -298,7 +299,7 @@ def _match_check(
     if truth is None:
         raise UserError("the truth of a check is a table", "give suspicious,source,label with --truth", scores)
     labelled = []
-    checked = [(record["suspicious"], record["source"]) for record in read_lines(scores / DECISIONS, dict)]
+    checked = [record.key for record in read_decisions(scores / DECISIONS)]
     for key, label in match_labels(truth, checked, within_class=job["within_class"]).items():
         directions = [file[form]["values"] for form in (key, key[::-1])[: 1 + job["within_class"]] if form in file]
         if directions:

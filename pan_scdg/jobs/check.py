@@ -76,7 +76,7 @@ def check_texts(profile: Profile, options: CheckOptions) -> tuple[str, list[str]
     worker = PairWorker(profile, MethodOptions(options.device, options.model), statistics, explains)
     lines = write_check(check_input, worker, options, notices)
     few = profile.method_settings.warn_of_sources(statistics, profile.need_decide().threshold)
-    lines += [f"warning: {warning}" for warning in few]
+    lines += [f"warning: {wording.describe_fact(reason)}" for reason in few]
     table = format_best(*((options.output / name).read_text(ENCODING) for name in (TEXTS_TABLE, PAIRS_TABLE)))
     return table, [*notices.list_warnings(), *check_input.excluded, *lines, f"report: {options.output / PAGE}"]
 
@@ -137,7 +137,7 @@ def write_check(check_input: CheckInput, worker: PairWorker, options: CheckOptio
         }
         files = [
             write_scores(work, directions),
-            write_decisions(work.staged, [one.name() for one in decided]),
+            write_decisions(work.staged, decided),
             *write_passages(work.staged, decided, lambda one, passage: _quote(one.pair, passage, texts)),
             *([write_gains(work.staged, gains)] if gains else []),
             _write_texts(work.staged, check_input),
@@ -254,9 +254,8 @@ def _sort_sides(one: DecidedPair, numbers: Mapping[TextFile, int]) -> DecidedPai
     if numbers[pair.suspicious] < numbers[pair.source]:
         return one
     passages = sorted(p._replace(passage=_swap_sides(p.passage)) for p in one.passages)
-    record = {**one.record, "swapped": True}
     return one._replace(
-        pair=DocumentPair(pair.source, pair.suspicious), record=record, passages=tuple(passages), gains=None
+        pair=DocumentPair(pair.source, pair.suspicious), record=one.record.swap(), passages=tuple(passages), gains=None
     )
 
 

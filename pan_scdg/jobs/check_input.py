@@ -17,11 +17,12 @@ from pan_scdg.digests import hash_text
 from pan_scdg.documents.folders import read_documents
 from pan_scdg.documents.reader import ReadDocument, read_any_document
 from pan_scdg.errors import UserError, escape_controls
+from pan_scdg.jobs.decisions import MIN_WORDS
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.progress import format_count
 from pan_scdg.records import TextFile
-from pan_scdg.report.records import MIN_WORDS, Excluded, ReportText, hide_excluded
+from pan_scdg.report.records import Excluded, ReportText, hide_excluded
 from pan_scdg.text.references import LINE
 from pan_scdg.text.units import Words, count_words, read_words
 

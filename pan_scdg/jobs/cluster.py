@@ -22,7 +22,6 @@ from itertools import chain, islice
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
-from pan_scdg import __version__
 from pan_scdg.errors import (
     DeviceError,
     Interrupted,
@@ -37,6 +36,7 @@ from pan_scdg.jobs.processes import CONCURRENT_TASKS, ChildProcess, Process, Tas
 from pan_scdg.logs import say
 from pan_scdg.models.devices import is_device_error
 from pan_scdg.resources import count_cores
+from pan_scdg.version import __version__
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -3,36 +3,45 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import quantiles
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.methods import Measurements, MethodSettings, Values
+from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, MethodSettings, Values
 from pan_scdg.profile import Profile
-from pan_scdg.records import DocumentPair, MeasuredPassage, TextFile, TokenGains
+from pan_scdg.records import DocumentPair, MeasuredPassage, Reason, TextFile, TokenGains
+from pan_scdg.results.records import (
+    JUST_BELOW,
+    NOT_SCORED,
+    SIGNS,
+    TOO_LITTLE_TEXT,
+    TOO_SHORT,
+    USUAL_SCORE,
+    Decision,
+    Finding,
+)
 from pan_scdg.scdg.calibration_range import compute_share_at_least
 
 FINGERPRINT_CHARACTERS = 40
 UNCLEAR_SHARE = 0.1
 """A score that at most this share of the calibration's negatives reaches is unclear, with most methods."""
-JUST_BELOW = "the score is just below the threshold"
-TOO_LITTLE_TEXT = "the score reaches the threshold, but there is too little text to decide"
+MIN_WORDS = 15
+"""A text with fewer words is hardly more than a sentence, which may be any text's by chance."""
 MIN_COHORT = 10
 """Other pairs of both texts below the threshold, from which on a score is compared with theirs."""
 COHORT_SPREAD = 9.0
 """Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it; chosen in
 benchmarks/results/verdicts.md."""
-USUAL_SCORE = "many pairs of these texts score nearly as high, as answers to one question do"
 
 
 class DecidedPair(NamedTuple):
     """A decided pair."""
 
     pair: DocumentPair
-    record: Mapping[str, Any]
-    """The fields of the decision in ``decisions.jsonl``."""
+    record: Decision
     measurements: Measurements | None = None
     """What the method measured; None for a pair that could not be scored."""
     passages: Sequence[MeasuredPassage] = ()
@@ -43,34 +52,26 @@ class DecidedPair(NamedTuple):
     @property
     def score(self) -> float | None:
         """Return the score; None for a pair that could not be scored."""
-        score: float | None = self.record["score"]
-        return score
+        return self.record.score
 
     @property
     def decision(self) -> bool | None:
         """Return True for reuse; None if no threshold applies."""
-        decision: bool | None = self.record["decision"]
-        return decision
+        return self.record.decision
 
     @property
     def is_unclear(self) -> bool:
-        """Return True for a pair without reuse, which a reader should look at all the same."""
-        return self.record["unclear"] is not None
+        """Return True for a pair without reuse whose score a reader should look at all the same."""
+        return self.record.find_reason(*SIGNS) is not None
 
     @property
     def values(self) -> Values:
         """Return the measured numbers by name; empty for a pair that could not be scored."""
         return {} if self.measurements is None else self.measurements.values
 
-    def name(self, names: Mapping[str, str] = MappingProxyType({})) -> "DecidedPair":
-        """Return the pair with its ids in the record, and with the user's own names if there are any."""
-        ids = dict(zip(("suspicious", "source"), self.pair.key, strict=True))
-        own = {f"{side}_name": names.get(doc_id, doc_id) for side, doc_id in ids.items()} if names else {}
-        return self._replace(record={**ids, **own, **self.record})
-
-    def warn(self, warning: str) -> "DecidedPair":
-        """Return the pair with a further warning."""
-        return self._replace(record={**self.record, "warnings": [*self.record["warnings"], warning]})
+    def add(self, *reasons: Reason) -> "DecidedPair":
+        """Return the pair with further reasons."""
+        return self._replace(record=self.record.add(*reasons))
 
 
 class DecisionRule:
@@ -107,44 +108,91 @@ class DecisionRule:
         self._noise = decide.noise if same_model and same_dtype else None
         self._calibration = decide.calibration if same_model else None
 
-    def decide(self, values: Values, warnings: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the fields of a decision: score, threshold, decision, method, and what explains the score."""
+    def decide(self, pair: DocumentPair, measured: Measurements, few_words: Sequence[Reason] = ()) -> Decision:
+        """Return the decision about a pair.
+
+        Args:
+            pair: the documents.
+            measured: what the method measured on them.
+            few_words: a reason for each text with fewer words than `MIN_WORDS`.
+        """
+        values = measured.values
         number = float(self.settings.compute_score(values))
         score = None if math.isnan(number) else number  # a logistic model without weights
-        more = self.settings.warn(values, self.threshold, self._calibration)
-        return {**self._compare(score, values), "warnings": [*warnings, *more]}
+        decision = self._compare(score, values)
+        reasons = [*measured.reasons, *self.settings.warn(values, self.threshold, self._calibration)]
+        if score is not None and not (decision and self.settings.decides_short_texts):
+            reasons += few_words
+        share = self._measure_negatives(score)
+        is_near = self._is_near_threshold(score)
+        if decision is False and score is not None and self.threshold is not None:
+            is_below = score < self.threshold
+            if not is_below or self._is_just_below(score, is_near, share):
+                reasons.append(Reason(JUST_BELOW if is_below else TOO_LITTLE_TEXT))
+        return self._record(pair, score, decision, reasons, self.settings.describe(values), is_near, share)
 
-    def decide_failed(self, error: UserError) -> dict[str, Any]:
-        """Return the fields about a pair that could not be scored: negative, with the reason as a warning."""
-        reason = f"{'not scored' if self.threshold is None else 'not scored, decided negative'}: {error.what}"
-        return {**self._compare(None, {}), "warnings": [reason]}
+    def decide_failed(self, pair: DocumentPair, error: UserError) -> Decision:
+        """Return the decision about a pair that could not be scored: negative, unless nothing is decided."""
+        return self._record(
+            pair, None, None if self.threshold is None else False, [Reason(NOT_SCORED, {"cause": error.what})]
+        )
 
-    def _compare(self, score: float | None, values: Values) -> dict[str, Any]:
+    def _record(
+        self,
+        pair: DocumentPair,
+        score: float | None,
+        decision: bool | None,
+        reasons: Sequence[Reason],
+        numbers: Mapping[str, float | str] = MappingProxyType({}),
+        near_threshold: bool | None = None,
+        negatives_at_least: float | None = None,
+    ) -> Decision:
+        return Decision(
+            *pair.key,
+            score=score,
+            threshold=self.threshold,
+            decision=decision,
+            finding=find_finding(score, decision, reasons),
+            near_threshold=near_threshold,
+            reasons=tuple(reasons),
+            method=self.method,
+            numbers=numbers,
+            negatives_at_least=negatives_at_least,
+            negatives=self._calibration.negative_pairs if self._calibration and self._calibration.negatives else None,
+        )
+
+    def _compare(self, score: float | None, values: Values) -> bool | None:
         """Compare a score with the threshold; a pair without a score, or too little text, is negative."""
-        record: dict[str, Any] = {"score": score, "threshold": self.threshold, "decision": None}
-        if self.threshold is not None:
-            record["decision"] = score is not None and score >= self.threshold and self.settings.can_decide(values)
-            if self._noise is not None:
-                record["near_threshold"] = None if score is None else abs(score - self.threshold) <= self._noise
-        record |= {"unclear": None, "method": self.method}
-        record |= {**self.settings.describe(values), **self._count_negatives(score)}
-        if record["decision"] is False and score is not None and self._is_near(record):
-            record["unclear"] = JUST_BELOW if score < record["threshold"] else TOO_LITTLE_TEXT
-        return record
+        if self.threshold is None:
+            return None
+        return score is not None and score >= self.threshold and self.settings.can_decide(values)
 
-    def _is_near(self, record: Mapping[str, Any]) -> bool:
-        """Return True if the score of a negative pair is near the threshold or above it."""
+    def _is_near_threshold(self, score: float | None) -> bool | None:
+        if score is None or self.threshold is None or self._noise is None:
+            return None
+        return abs(score - self.threshold) <= self._noise
+
+    def _is_just_below(self, score: float, is_near: bool | None, share: float | None) -> bool:
+        """Return True if the score of a negative pair is so near the threshold that a reader should look at it."""
         if self.settings.unclear_margin is not None:
-            return bool(record["score"] >= record["threshold"] - self.settings.unclear_margin)
-        share = record.get("negatives_at_least")
-        return bool(record.get("near_threshold")) or (share is not None and share <= UNCLEAR_SHARE)
+            return score >= (self.threshold or 0.0) - self.settings.unclear_margin
+        return bool(is_near) or (share is not None and share <= UNCLEAR_SHARE)
 
-    def _count_negatives(self, score: float | None) -> dict[str, Any]:
-        """Return the share of negative calibration pairs that score at least as high, and their number."""
-        if self._calibration is None or not self._calibration.negatives:
-            return {}
-        share = None if score is None else compute_share_at_least(self._calibration.negatives, score)
-        return {"negatives_at_least": share, "negatives": self._calibration.negative_pairs}
+    def _measure_negatives(self, score: float | None) -> float | None:
+        """Return the share of negative calibration pairs that score at least as high."""
+        if score is None or self._calibration is None or not self._calibration.negatives:
+            return None
+        return compute_share_at_least(self._calibration.negatives, score)
+
+
+def find_finding(score: float | None, decision: bool | None, reasons: Sequence[Reason]) -> Finding:
+    """Return the decision as people read it."""
+    codes = {reason.code for reason in reasons}
+    if score is None or decision is None or codes & TOO_SHORT or (UNKNOWN_SCRIPT in codes and not decision):
+        return "unclear"
+    if decision:
+        return "likely"
+    return "unclear" if codes & SIGNS else "no sign"
 
 
 def compare_with_cohorts(
@@ -173,7 +221,9 @@ def compare_with_cohorts(
             kind = kinds[one.pair.source]
             cohort = [*scores[kind, one.pair.suspicious], *scores[kind, one.pair.source]]
             if one.score < _find_usual_score(cohort):
-                one = one._replace(record={**one.record, "decision": False, "unclear": USUAL_SCORE})
+                reasons = (*one.record.reasons, Reason(USUAL_SCORE, {"highest": max(cohort)}))
+                record = replace(one.record, decision=False, finding="unclear", reasons=reasons)
+                one = one._replace(record=record)
         compared.append(one)
     return compared
 

@@ -42,7 +42,7 @@ from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, Feature
 from pan_scdg.results.files import DECISIONS
 from pan_scdg.results.folder import list_changed_files, read_job, require_job
-from pan_scdg.results.records import read_decisions
+from pan_scdg.results.records import Decision, read_decisions
 
 NAMED_QUERIES = 3
 """Most queries that a warning names."""
@@ -175,7 +175,7 @@ def evaluate_check(output: Path, truth: Path | None) -> Evaluation:
     if truth is None:
         raise UserError("the truth of a check is a table", "give suspicious,source,label with --truth", output)
     job = require_job(output, "check")
-    records = {(r["suspicious"], r["source"]): r for r in read_decisions(output / DECISIONS)}
+    records = {record.key: record for record in read_decisions(output / DECISIONS)}
     labels = match_labels(truth, records, within_class=job["within_class"])
     return _evaluate_decisions(output, job, labels, [records[key] for key in labels], job["input"])
 
@@ -189,7 +189,7 @@ def evaluate_pairs(known: PairTruth, output: Path) -> Evaluation:
     labels = {key: bool(own) for key, own in passages.items()}
     evaluation = _evaluate_decisions(output, job, labels, made.records, known.digest)
     evaluation = replace(evaluation, notes=(*evaluation.notes, *made.notes, *warn_of_line_ends(passages, pairs)))
-    if any(record["decision"] is None for record in made.records) or output.is_file():
+    if any(record.decision is None for record in made.records) or output.is_file():
         return evaluation
     part = {*labels} if len(pairs) < len(known.pairs) else None
     return _measure_passages(evaluation, known.features, made.detections, pairs, part)
@@ -199,7 +199,7 @@ def _evaluate_decisions(
     output: Path,
     job: Mapping[str, Any],
     truth: Mapping[tuple[str, str], bool],
-    records: Sequence[Mapping[str, Any]],
+    records: Sequence[Decision],
     digest: str,
 ) -> Evaluation:
     """Return the measures of decisions, given their labels in the same order and the digest of the input."""
@@ -207,19 +207,20 @@ def _evaluate_decisions(
         list(truth),
         list(truth.values()),
         _list_scores(records),
-        [record["decision"] is True for record in records],
-        next((record["threshold"] for record in records if record.get("threshold") is not None), None),
+        [record.decision is True for record in records],
+        next((record.threshold for record in records if record.threshold is not None), None),
     )
     labels, scores, decisions = decided.labels, decided.scores, decided.decisions
     figures = compute_pair_metrics(labels, scores, decisions)
     intervals = bootstrap_pairs(labels, scores, decisions, groups=decided.groups)
     positive = f"{sum(decisions)} decided positive"
-    if any(record["decision"] is None for record in records):
+    if any(record.decision is None for record in records):
         positive, figures = UNDECIDED, {name: figures[name] for name in SCORE_MEASURES}
-    elif not any("score" in record for record in records):
+    elif all(record.score is None for record in records):
         figures = {name: value for name, value in figures.items() if name not in SCORE_MEASURES}
     notes = [f"{format_count(len(labels), 'pair')}, {sum(labels)} positive, {positive}"]
-    if unscored := sum(record.get("score", 0.0) is None for record in records):
+    unscored = sum(record.score is None for record in records)
+    if 0 < unscored < len(records):  # else the system gives no scores
         notes.append(f"warning: {format_count(unscored, 'pair')} not scored and counted as negative")
     notes += [f"warning: {job['partial']}"] if job.get("partial") else []
     notes += list_changed_files(output, job)
@@ -227,9 +228,9 @@ def _evaluate_decisions(
     return Evaluation(output, tuple(notes), figures, intervals, pairs=decided)
 
 
-def _list_scores(records: Sequence[Mapping[str, Any]]) -> list[float]:
+def _list_scores(records: Sequence[Decision]) -> list[float]:
     """Return the scores; a pair that was not scored (null) is put below all others."""
-    scores = [record.get("score") for record in records]
+    scores = [record.score for record in records]
     below_all = min((score for score in scores if score is not None), default=0.0) - 1.0
     return [float(below_all if score is None else score) for score in scores]
 

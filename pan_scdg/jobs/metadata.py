@@ -10,11 +10,11 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from pan_scdg import __version__
 from pan_scdg.commit import find_commit
 from pan_scdg.models.devices import list_gpus
 from pan_scdg.resources import count_cores, find_processor, measure_memory
 from pan_scdg.results.files import METADATA
+from pan_scdg.version import __version__
 
 UNKNOWN_DATASET = "id"
 """Name of an unknown data set in TIRA's client."""

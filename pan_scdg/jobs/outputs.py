@@ -6,7 +6,7 @@ Everything else is refused, with a message of its own.
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.normal_form import compose
@@ -18,7 +18,7 @@ from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, Feature
 from pan_scdg.results.files import DECISIONS, SCORES
 from pan_scdg.results.folder import WORK_FOLDER
-from pan_scdg.results.records import read_decisions
+from pan_scdg.results.records import Decision, read_decisions
 
 DETECTED = "detected-plagiarism"
 NAMED_FILES = 3
@@ -30,7 +30,7 @@ NAMED_FOLDERS = 5
 class PairOutput(NamedTuple):
     """The decisions and detections of a system."""
 
-    records: Sequence[dict[str, Any]]
+    records: Sequence[Decision]
     """The decision about each pair; of another system than this one without a score."""
     detections: Sequence[Feature]
     notes: Sequence[str]
@@ -48,7 +48,7 @@ def read_pair_output(output: Path, pairs: Sequence[DocumentPair]) -> PairOutput:
     detections = read_features(output, DETECTED)
     if (output / DECISIONS).exists():
         records = _match_decisions(output / DECISIONS, output, pairs)
-        positive = [pair for pair, record in zip(pairs, records) if record["decision"]]
+        positive = [pair for pair, record in zip(pairs, records) if record.decision]
         return PairOutput(records, detections, _warn_about_missing(output, positive, len(pairs), "without a detection"))
     names = {path.name for path in list_directory(output)}
     if not any(name.endswith(".xml") for name in names):
@@ -59,7 +59,8 @@ def read_pair_output(output: Path, pairs: Sequence[DocumentPair]) -> PairOutput:
     notes = _warn_about_missing(output, missing, len(pairs), "negative")
     if not detections:
         notes.append(_describe_no_detections(output))
-    return PairOutput([{"decision": reference in detected} for reference in references], detections, notes)
+    records = [Decision.decide_alone(pair.key, own in detected) for pair, own in zip(pairs, references, strict=True)]
+    return PairOutput(records, detections, notes)
 
 
 def find_run_output(output: Path) -> Path:
@@ -92,8 +93,8 @@ def check_output(output: Path) -> None:
         raise UserError(f"contains only folders: {names}{more}", f"give one of them, such as {entries[0]}", output)
 
 
-def _match_decisions(file: Path, output: Path, pairs: Sequence[DocumentPair]) -> list[dict[str, Any]]:
-    records = {(r["suspicious"], r["source"]): r for r in read_decisions(file)}
+def _match_decisions(file: Path, output: Path, pairs: Sequence[DocumentPair]) -> list[Decision]:
+    records = {record.key: record for record in read_decisions(file)}
     if missing := [pair.key for pair in pairs if pair.key not in records]:
         what = f"no decision for {missing[0][0]} and {missing[0][1]}"
         raise UserError(what, "run again on this input", output)

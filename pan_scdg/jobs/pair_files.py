@@ -18,7 +18,7 @@ def write_scores(work: WorkFolder, pairs: Sequence[DocumentPair]) -> str:
 
 def write_decisions(folder: Path, decided: Sequence[DecidedPair]) -> str:
     """Write the decisions; return the name of the file."""
-    return write_lines(folder, DECISIONS, (one.record for one in decided), rounded=True)
+    return write_lines(folder, DECISIONS, (one.record.to_json() for one in decided), rounded=True)
 
 
 def write_passages(

@@ -1,7 +1,7 @@
 """Pair detection: decide the pairs of a PAN input, and write the official results (paper, PAN25)."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,16 +28,16 @@ from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, format_count
-from pan_scdg.records import DocumentPair, Passage, Span, TokenGains
+from pan_scdg.records import DocumentPair, Passage, Reason, Span, TokenGains
 from pan_scdg.report.pages import write_page
+from pan_scdg.report.wording import UNLIKE_WORDS, describe_fact, describe_reason
 from pan_scdg.results.files import DECISIONS, PAGE, SCORES
 from pan_scdg.results.folder import ScoreFile, open_result
-from pan_scdg.scdg.calibration_range import LANGUAGE
+from pan_scdg.scdg.calibration_range import RARE_WORDS
 
 MIN_DETECTIONS = 2
 """With fewer, TIRA's check refuses a result."""
-NO_PASSAGE = "no passage found: the detection covers both documents"
-UNDETECTED = "decided positive without a passage"
+NO_PASSAGE, UNDETECTED = Reason("no_passage"), Reason("undetected")
 
 
 def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
@@ -99,12 +99,12 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
             lines.append(f"warning: {about['deadline']}")
         files = [write_scores(work, pairs)]
         if not options.scores_only:
-            for warning in profile.method_settings.warn_of_sources(statistics, rule.threshold):
-                lines.append(f"warning: {warning}")
-                decided = [one if one.decision else one.warn(warning) for one in decided]
+            for reason in profile.method_settings.warn_of_sources(statistics, rule.threshold):
+                lines.append(f"warning: {describe_fact(reason)}")
+                decided = [one if one.decision else one.add(reason) for one in decided]
             note_languages(decided, notices)
             detected = [add_detections(one, worker) for one in decided]
-            decided = [one.name(names) for one, _ in detected]
+            decided = [add_names(one, names) for one, _ in detected]
             files = [
                 *write_detections(work.staged, detected),
                 *write_passages(work.staged, decided),
@@ -151,9 +151,10 @@ def _read_gains(pairs: Sequence[DocumentPair], scores: ScoreFile) -> Iterator[tu
 def note_languages(decided: Sequence[DecidedPair], notices: Notices) -> None:
     """Count the pairs in scripts or languages that the models of the profile do not know."""
     for one in decided:
-        for warning in one.record["warnings"]:
-            if warning.startswith((UNKNOWN_SCRIPT, LANGUAGE)):
-                notices.add(warning.partition(": share")[0], str(one.pair.suspicious.path))
+        for reason in one.record.reasons:
+            if reason.code in (UNKNOWN_SCRIPT, RARE_WORDS):
+                what = UNLIKE_WORDS if reason.code == RARE_WORDS else describe_reason(reason, one.record)
+                notices.add(what, str(one.pair.suspicious.path))
 
 
 def add_detections(one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, Sequence[Passage]]:
@@ -166,9 +167,17 @@ def add_detections(one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, S
     texts = worker.read_texts(one.pair)
     if not has_passages:
         detections = tuple(map(texts.restore, worker.method.detect(texts)))
-        return (one, detections) if detections else (one.warn(UNDETECTED), ())
+        return (one, detections) if detections else (one.add(UNDETECTED), ())
     lengths = [len(text) for text in texts.originals]
-    return one.warn(NO_PASSAGE), [Passage(Span(0, lengths[0]), Span(0, lengths[1]))] if all(lengths) else []
+    return one.add(NO_PASSAGE), [Passage(Span(0, lengths[0]), Span(0, lengths[1]))] if all(lengths) else []
+
+
+def add_names(one: DecidedPair, names: Mapping[str, str]) -> DecidedPair:
+    """Return a pair with the user's own names of its documents, if there are any."""
+    if not names:
+        return one
+    suspicious, source = (names.get(doc_id, doc_id) for doc_id in one.pair.key)
+    return one._replace(record=replace(one.record, suspicious_name=suspicious, source_name=source))
 
 
 def write_detections(folder: Path, detected: Sequence[tuple[DecidedPair, Sequence[Passage]]]) -> list[str]:

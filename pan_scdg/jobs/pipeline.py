@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pan_scdg.errors import InputError, UserError, UserErrors
-from pan_scdg.jobs.decisions import DecidedPair, DecisionRule
+from pan_scdg.jobs.decisions import MIN_WORDS, DecidedPair, DecisionRule
 from pan_scdg.jobs.options import OnError
-from pan_scdg.jobs.worker import LocatedPassages, PairWorker, PassageTask
+from pan_scdg.jobs.worker import PairWorker, PassageTask
 from pan_scdg.methods import Measurements
 from pan_scdg.normal_form import SURPLUS_MARKS, has_surplus_marks
 from pan_scdg.notices import Notices
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair
+from pan_scdg.records import DocumentPair, MeasuredPassage, Reason, TokenGains
 from pan_scdg.results.folder import ScoreFile
+from pan_scdg.results.records import FEW_WORDS, SIDES, parse_reason
+from pan_scdg.text.units import count_words
 
 BATCH_CHARACTERS = 50_000
 """Characters of the pairs that are scored together; a longer pair is a batch of its own."""
+BEGINNING_CHARACTERS = 1_000
 MAX_MEASURED_PAIRS = 100
 """The best pairs of a result, whose passages' gains are measured; a passage takes about a second."""
 UNCOUNTED_PASSAGES = "left_out"
@@ -54,7 +57,7 @@ class PairScores:
         if self._file is None:
             return self._scores[pair.key]
         line = self._file[pair.key]
-        return Measurements(line["values"], tuple(line["warnings"]))
+        return Measurements(line["values"], tuple(map(parse_reason, line["reasons"])))
 
     def append(self, scores: Mapping[DocumentPair, Measurements]) -> None:
         """Add the scores of a batch."""
@@ -70,7 +73,7 @@ def _make_line(pair: DocumentPair, score: Measurements) -> dict[str, Any]:
         "suspicious": suspicious,
         "source": source,
         "values": {name: value if isinstance(value, int) else float(value) for name, value in score.values.items()},
-        "warnings": list(score.warnings),
+        "reasons": [reason.to_json() for reason in score.reasons],
     }
     if score.incidents:
         line["incidents"] = list(score.incidents)
@@ -85,6 +88,8 @@ class CheckedPairs:
 
     lengths: dict[DocumentPair, tuple[int, int]] = field(default_factory=dict)
     """Of target and source."""
+    few_words: dict[DocumentPair, list[Reason]] = field(default_factory=dict)
+    """A reason for each of their texts that has few words."""
     errors: dict[DocumentPair, UserError] = field(default_factory=dict)
 
 
@@ -184,6 +189,7 @@ def _check_pairs(
                 worker.method.check(texts)
                 target, source = texts.originals
                 checked.lengths[pair] = len(target), len(source)
+                checked.few_words[pair] = list(_list_few_words(target, source))
             except UserError as e:
                 if on_error == "raise":
                     raise
@@ -200,6 +206,13 @@ def _check_pairs(
     for error in checked.errors.values():
         notices.add(NOT_SCORED, f"{error.where}: {error.what}")
     return checked
+
+
+def _list_few_words(*texts: str) -> Iterator[Reason]:
+    for side, text in zip(SIDES, texts, strict=True):
+        # most texts have enough words at their beginning
+        if count_words(text[:BEGINNING_CHARACTERS]) < 2 * MIN_WORDS and (count := count_words(text)) < MIN_WORDS:
+            yield Reason(FEW_WORDS, {"side": side, "words": count})
 
 
 def _stop_on_errors(checked: CheckedPairs, on_error: OnError) -> None:
@@ -237,10 +250,10 @@ def decide_pairs(
     decided = []
     for pair in pairs:
         if pair in checked.errors:
-            decided.append(DecidedPair(pair, rule.decide_failed(checked.errors[pair])))
+            decided.append(DecidedPair(pair, rule.decide_failed(pair, checked.errors[pair])))
         else:
             score = scores[pair]
-            decided.append(DecidedPair(pair, rule.decide(score.values, score.warnings), score))
+            decided.append(DecidedPair(pair, rule.decide(pair, score, checked.few_words[pair]), score))
     return decided
 
 
@@ -257,12 +270,14 @@ def _add_passages(
         PassageTask(worker.read_texts(one.pair), one.decision is True or one.is_unclear, one.pair in measured)
         for one in shown
     )
-    located: dict[DocumentPair, LocatedPassages] = {}
+    located: dict[DocumentPair, tuple[tuple[MeasuredPassage, ...], TokenGains | None]] = {}
     with Progress("finding passages", len(shown)) as progress:
         for one, found in zip(shown, compute(tasks)):
             located[one.pair] = found
             progress.update()
-    return [one._replace(**located[one.pair]._asdict()) if one.pair in located else one for one in decided]
+    nothing = (), None
+    results = (located.get(one.pair, nothing) for one in decided)
+    return [one._replace(passages=own, gains=gains) for one, (own, gains) in zip(decided, results, strict=True)]
 
 
 def _has_passages(one: DecidedPair, for_page: bool) -> bool:

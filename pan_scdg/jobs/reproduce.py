@@ -7,7 +7,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pan_scdg import __version__
 from pan_scdg.commit import UNKNOWN, find_commit
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
@@ -30,6 +29,7 @@ from pan_scdg.progress import format_count
 from pan_scdg.results.files import CANDIDATES, DECISIONS, RUN, SCORES, read_lines
 from pan_scdg.results.folder import list_packages, read_code, read_job, write_json
 from pan_scdg.retrieval.candidates import read_stages
+from pan_scdg.version import __version__
 
 REPRODUCTION = "reproduction.json"
 RERUN, NOISE_RERUN, FIRST_STAGE = "rerun", "noise-rerun", "first-stage"

@@ -33,7 +33,6 @@ from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import make_locator
 from pan_scdg.logs import say
-from pan_scdg.methods import UNKNOWN_SCRIPT
 from pan_scdg.models.devices import choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder, TokenisedTexts, knows_script, load_encoder_tokenizer
 from pan_scdg.models.find import FoundModel, describe_models, find_encoder
@@ -47,6 +46,7 @@ from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, Stopwatch, format_count
 from pan_scdg.records import Document, Query
 from pan_scdg.report.pages import write_page
+from pan_scdg.report.wording import UNREAD_SCRIPT
 from pan_scdg.results.files import CANDIDATE_SCORES, CANDIDATES, GAINS, PAGE, RUN, write_lines
 from pan_scdg.results.folder import CANDIDATE_KEY, ScoreFile, WorkFolder, open_result
 from pan_scdg.retrieval.candidates import (
@@ -359,7 +359,7 @@ def _note_scripts(queries: Sequence[Query], worker: RetrievalWorker, notices: No
     """Count the queries in a script that the encoder does not know."""
     for query in queries:
         if not query.text.isascii() and not worker.knows_script(query.text):
-            notices.add(f"{UNKNOWN_SCRIPT} of a query", query.query_id)
+            notices.add(f"{UNREAD_SCRIPT} of a query", query.query_id)
 
 
 def _check_candidates(stages: Mapping[str, FirstStage], corpus: Corpus, remedy: str, where: Path | None) -> None:

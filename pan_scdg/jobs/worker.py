@@ -28,14 +28,6 @@ class PassageTask(NamedTuple):
     """Measure how much easier each passage is to predict given its source."""
 
 
-class LocatedPassages(NamedTuple):
-    """The passages of a pair, in characters of its files."""
-
-    passages: tuple[MeasuredPassage, ...] = ()
-    gains: TokenGains | None = None
-    """Of the tokens in passages; None unless they were asked for."""
-
-
 PairTask = Sequence[TextPair] | PassageTask
 """A batch of pairs to score, or a pair whose passages are searched."""
 
@@ -95,23 +87,21 @@ class PairWorker:
                 return [e]
         return [self.score([pair])[0] for pair in pairs]
 
-    def find_passages(self, task: PassageTask) -> LocatedPassages:
-        """Return the passages of a pair, with their gains if they are asked for."""
+    def find_passages(self, task: PassageTask) -> tuple[tuple[MeasuredPassage, ...], TokenGains | None]:
+        """Return the passages of a pair in characters of its files, and the gains of their tokens if asked for."""
         pair = task.pair
         passages = self.method.locate(pair.target, pair.source, self.locator, positive=task.with_counted)
         if not task.with_gains:
-            return LocatedPassages(tuple(one._replace(passage=pair.restore(one.passage)) for one in passages))
+            return tuple(one._replace(passage=pair.restore(one.passage)) for one in passages), None
         measured = measure_passages(self.model, self.token_locator, pair, [one.passage for one in passages])
         spans = restore_spans(pair.original_target, [span for one in measured for span in one.spans]).tolist()
         values = (gain for one in measured for gain in one.gains)
         tokens = {(begin, end): gain for (begin, end), gain in zip(spans, values, strict=True) if begin < end}
-        return LocatedPassages(
-            tuple(
-                one._replace(passage=pair.restore(one.passage), gain=gain.mean)
-                for one, gain in zip(passages, measured, strict=True)
-            ),
-            TokenGains(*zip(*sorted(tokens.items()), strict=True)) if tokens else None,
+        located = tuple(
+            one._replace(passage=pair.restore(one.passage), gain=gain.mean)
+            for one, gain in zip(passages, measured, strict=True)
         )
+        return located, TokenGains(*zip(*sorted(tokens.items()), strict=True)) if tokens else None
 
     @cached_property
     def token_locator(self) -> TokenLocator:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
-from pan_scdg.records import MeasuredPassage, Passage, Span, TextPair
+from pan_scdg.records import MeasuredPassage, Passage, Reason, Span, TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import Choice, choose_threshold
 from pan_scdg.scdg.gains import Gains
@@ -47,8 +47,8 @@ METHODS = {
 FILES: dict[str, Path] = {}
 """The files of the methods that `register_method` registered."""
 OWN_MODULE = "pan_scdg_method_"
-UNKNOWN_SCRIPT = "the embedding model does not know the script"
-"""Begins a warning: to such a model all texts in that script are alike."""
+UNKNOWN_SCRIPT = "unknown_script"
+"""The code of a reason: to the embedding model all texts in a script that it does not know are alike."""
 Values = Mapping[str, float]
 """The numbers that a method measured on a pair, by name."""
 Settings = TypeVar("Settings", bound="MethodSettings")
@@ -59,7 +59,7 @@ class Measurements(NamedTuple):
 
     values: dict[str, float]
     """By name; ``score`` for a method that measures one number."""
-    warnings: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
     incidents: tuple[str, ...] = ()
     """Events that may have changed the last digits, such as a lack of memory."""
     gains: Gains | None = None
@@ -199,8 +199,8 @@ class MethodSettings(Table):
         """Return what the scores need to know of all sources of an input, each of which ``texts`` yields once."""
         return None
 
-    def warn_of_sources(self, statistics: Any, threshold: float | None) -> list[str]:
-        """Return the warnings about all sources of an input, given what `count_sources` returned."""
+    def warn_of_sources(self, statistics: Any, threshold: float | None) -> list[Reason]:
+        """Return what limits decisions about all sources of an input, given what `count_sources` returned."""
         return []
 
     def compute_score(self, values: Values) -> float:
@@ -219,12 +219,12 @@ class MethodSettings(Table):
         """Return True if a pair is reuse for its verbatim words alone."""
         return False
 
-    def describe(self, values: Values) -> dict[str, Any]:
+    def describe(self, values: Values) -> dict[str, float | str]:
         """Return the numbers of a pair that are reported with its decision."""
         return {} if len(values) == 1 else dict(values)
 
-    def warn(self, values: Values, threshold: float | None, calibration: "Calibration | None") -> list[str]:
-        """Return the warnings about the decision on a pair, given the threshold and the calibration that apply."""
+    def warn(self, values: Values, threshold: float | None, calibration: "Calibration | None") -> list[Reason]:
+        """Return what limits the decision on a pair, given the threshold and the calibration that apply."""
         return []
 
     def vary(self: Settings) -> dict[float, Settings]:

@@ -27,8 +27,7 @@ from pan_scdg.align.passages import EXACT_END_SHARE, MIN_SUMMARY_RATIO, Alignmen
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values
-from pan_scdg.progress import format_count
-from pan_scdg.records import MeasuredPassage, Passage, Span, TextPair
+from pan_scdg.records import MeasuredPassage, Passage, Reason, Span, TextPair
 from pan_scdg.settings import Calibration, ProfileTables
 from pan_scdg.text.units import Integers
 
@@ -40,7 +39,7 @@ MIN_MATCH = 2.5
 MIN_SUMMARY_SENTENCES, MIN_SUMMARY_COSINE = 3, 0.52
 """Sentences that a summary adds to the passages in it, and the least mean of their largest cosines."""
 _MARKS: Any = regex.compile(r"\p{P}*")
-UNREAD = f"{UNKNOWN_SCRIPT}: only copied words decide"
+UNREAD = Reason(UNKNOWN_SCRIPT, {"decides": "copies"})
 
 
 class AlignmentSettings(MethodSettings):
@@ -94,21 +93,12 @@ class AlignmentSettings(MethodSettings):
         )
         return max(score, self.copy_score) if self.is_copy(values) else score
 
-    def describe(self, values: Values) -> dict[str, Any]:
-        """Return the numbers of a pair, and what they mean in words; nothing of a pair without a score."""
-        if not values:
-            return {}
-        corresponding, sentences = (int(values[name]) for name in ("corresponding", "sentences"))
-        count = f"{corresponding} of {format_count(sentences, 'sentence')} correspond{'s' * (corresponding == 1)}"
-        longest = f"; longest copied stretch {format_count(int(values['copied']), 'word')}" if values["copied"] else ""
-        return {**values, "evidence": f"{count} to one of the source{longest}"}
-
-    def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[str]:
-        """Return a warning about a positive pair of which no sentences match and no passage has words in common."""
+    def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[Reason]:
+        """Return what is weak about a positive pair: no sentences match, and no passage has words in common."""
         if threshold is None or not self.can_decide(values) or self.compute_score(values) < threshold:
             return []
         is_weak = values["alignment"] < self.weak_alignment and not values["similarity"] and not self.is_copy(values)
-        return ["weak evidence: only the overall similarity reaches the threshold"] if is_weak else []
+        return [Reason("only_similar")] if is_weak else []
 
     def is_copy(self, values: Values) -> bool:
         """Return True if a pair is reuse for its verbatim words alone."""
@@ -148,14 +138,14 @@ class AlignmentMethod(Method):
         return {"embedding_model": {"weights": self.fingerprint}}
 
     def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
-        """Return the numbers of each pair and the warnings about its texts."""
+        """Return the numbers of each pair, and what is unusual about its texts."""
         scores = []
         self.encoder.encode_ahead(text for pair in pairs for text in (pair.target, pair.source))
         for pair in pairs:
             values = self._measure(pair.target, pair.source)
-            warnings = [UNREAD] if self._is_unread(pair.target, pair.source) else []
-            warnings += warn_about_texts(values, self.settings)
-            scores.append(Measurements(values, tuple(warnings)))
+            reasons = [UNREAD] if self._is_unread(pair.target, pair.source) else []
+            reasons += list_unusual(values, self.settings)
+            scores.append(Measurements(values, tuple(reasons)))
         return scores
 
     def select(self, targets: Iterable[str], sources: Iterable[str], least: float) -> list[tuple[int, int]]:
@@ -366,19 +356,16 @@ def align_sentences(target: EncodedText, source: EncodedText, alignment: Alignme
     return SentenceAlignment(target.counted_vectors, source.vectors, seeds)
 
 
-def warn_about_texts(values: Mapping[str, float], settings: AlignmentSettings) -> list[str]:
-    """Return warnings about texts that are too short, longer than those of the calibration, or quoting."""
-    warnings = []
+def list_unusual(values: Mapping[str, float], settings: AlignmentSettings) -> list[Reason]:
+    """Return reasons about texts that are too short, longer than those of the calibration, or quoting."""
+    reasons = []
     if not settings.can_decide(values):
-        sentences = format_count(int(values["sentences"]), "sentence")
-        warnings.append(f"unclear: the suspicious document has {sentences} to compare, too few for a decision")
+        reasons.append(Reason("few_sentences", {"side": "suspicious", "sentences": int(values["sentences"])}))
     elif values["candidates"] > MAX_CALIBRATED_CANDIDATES:
-        warnings.append("longer than the texts of the calibration: more matches by chance")
+        reasons.append(Reason("long_texts"))
     if count := int(values["left_out"]):
-        warnings.append(
-            f"{format_count(count, 'passage')} left out: in quotations, lists of references, formal parts or tables"
-        )
-    return warnings
+        reasons.append(Reason("left_out", {"passages": count}))
+    return reasons
 
 
 def _join_spans(units: Integers, first: int, end: int) -> Span:

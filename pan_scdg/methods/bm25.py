@@ -9,8 +9,7 @@ from pydantic import Field
 
 from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings
 from pan_scdg.methods.simple import SimpleMethod, split_tokens
-from pan_scdg.progress import format_count
-from pan_scdg.records import TextPair
+from pan_scdg.records import Reason, TextPair
 from pan_scdg.settings import ProfileTables
 
 LARGEST_LOG = 30.0
@@ -32,13 +31,12 @@ class Bm25PairSettings(MethodSettings):
         """Return document frequencies and mean length; see `count_statistics`."""
         return count_statistics(texts)
 
-    def warn_of_sources(self, statistics: Any, threshold: float | None) -> list[str]:
-        """Return a warning if the sources are too few for a copy to reach the threshold."""
+    def warn_of_sources(self, statistics: Any, threshold: float | None) -> list[Reason]:
+        """Return a reason if the sources are too few for a copy to reach the threshold."""
         needed = 0 if threshold is None else count_needed_sources(threshold)
-        if statistics.documents >= needed:
+        if threshold is None or statistics.documents >= needed:
             return []
-        what = f"{format_count(statistics.documents, 'source')}, and a score of {threshold:.3f} needs {needed} or more"
-        return [f"{what}: among few sources all words are common, so that even a copy can be negative"]
+        return [Reason("few_sources", {"sources": statistics.documents, "score": threshold, "needed": needed})]
 
 
 class Statistics(NamedTuple):

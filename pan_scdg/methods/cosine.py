@@ -21,7 +21,7 @@ from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.records import TextPair
+from pan_scdg.records import Reason, TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.decision import Choice, require_both_classes
 from pan_scdg.settings import ProfileTables
@@ -85,7 +85,7 @@ class CosineMethod(SimpleMethod):
         for pair in pairs:
             score = compute_cosine(self.encode_text(pair.target), self.encode_text(pair.source))
             is_read = all(map(self._knows_script, (pair.target, pair.source)))
-            scores.append(Measurements({"score": score}, () if is_read else (UNKNOWN_SCRIPT,)))
+            scores.append(Measurements({"score": score}, () if is_read else (Reason(UNKNOWN_SCRIPT),)))
         return scores
 
     def encode_text(self, text: str) -> Vector:

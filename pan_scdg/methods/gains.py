@@ -13,9 +13,9 @@ from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings, Values, check_target
 from pan_scdg.methods.logistic import LogisticWeights
 from pan_scdg.normal_form import restore_spans
-from pan_scdg.records import Passage, TextPair
+from pan_scdg.records import Passage, Reason, TextPair
 from pan_scdg.scdg.aggregation import AGGREGATIONS, Aggregate, list_stored
-from pan_scdg.scdg.calibration_range import TargetFacts, list_range_warnings, measure_common_words
+from pan_scdg.scdg.calibration_range import TargetFacts, list_range_reasons, measure_common_words
 from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
 from pan_scdg.scdg.segments import build_segment_passes
 from pan_scdg.scdg.sequences import (
@@ -33,8 +33,8 @@ from pan_scdg.scdg.sequences import (
 from pan_scdg.settings import AggregationName, Calibration, ProfileTables, SegmentSettings
 from pan_scdg.text.sentences import find_sentence_spans
 
-SEGMENTED = "longer than the profile's limit: scored in segments"
-EMPTY_SOURCE = "the source document is empty"
+SEGMENTS = "segments"
+"""The code of a reason: the pair exceeds the limit of the profile."""
 TARGETS_CACHED = 64
 """Targets whose tokens are kept: a target has many sources, which often follow each other."""
 PASSAGE_TOKENS = 256
@@ -130,17 +130,17 @@ class GainSettings(MethodSettings):
         dtype: str | None = models.get("language_model", {}).get("dtype")
         return dtype
 
-    def describe(self, values: Values) -> dict[str, Any]:
+    def describe(self, values: Values) -> dict[str, float | str]:
         """Return the aggregation, and the statistics of the gains."""
         names = ("tokens", "mean", "median", "positive_gain_rate")
-        return {"aggregation": self.aggregate.name, **{name: values.get(name) for name in names}}
+        return {"aggregation": self.aggregate.name, **{name: values[name] for name in names}}
 
-    def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[str]:
-        """Return the warnings about a target unlike those of the calibration."""
+    def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[Reason]:
+        """Return how a target is unlike those of the calibration."""
         if calibration is None or calibration.range is None:
             return []
         facts = TargetFacts(int(values["tokens"]), values["nats_per_byte"], values["common_words"])
-        return list_range_warnings(facts, calibration.range, self.aggregate)
+        return list_range_reasons(facts, calibration.range, self.aggregate)
 
     def vary(self) -> "dict[float, GainSettings]":
         """Return the settings with each q or w of the grid."""
@@ -257,20 +257,20 @@ class GainMethod(Method):
         if self._measure_range:
             values["nats_per_byte"] = statistics.code_length / len(pair.target.encode("utf-8", "surrogatepass"))
             values["common_words"] = self._measure_words(pair.target)
-        warnings = [SEGMENTED] if mode == "segments" else []
+        reasons = [Reason(SEGMENTS)] if mode == "segments" else []
         if not pair.source.strip():
-            warnings.append(EMPTY_SOURCE)
+            reasons.append(Reason("empty_source"))
         if not self._keep_gains:
-            return Measurements(values, tuple(warnings))
+            return Measurements(values, tuple(reasons))
         offsets = self.locate_tokens(pair, mode)
-        return Measurements(values, tuple(warnings), gains=gains, offsets=offsets)
+        return Measurements(values, tuple(reasons), gains=gains, offsets=offsets)
 
     def explain(self, measured: Measurements) -> dict[str, Any]:
         """Return the statistics of the gains."""
         values = measured.values
         return {
             "aggregation": self.settings.aggregate.name,
-            "mode": "segments" if SEGMENTED in measured.warnings else "whole",
+            "mode": "segments" if any(reason.code == SEGMENTS for reason in measured.reasons) else "whole",
             **{name: values[name] for name in ("tokens", "mean", "median", "positive_gain_rate")},
             "total_gain_nats": values["total"],
             **{name: value for name, value in values.items() if name.startswith("top_")},

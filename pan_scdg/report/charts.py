@@ -9,8 +9,9 @@ import numpy as np
 
 from pan_scdg.records import TokenGains
 from pan_scdg.report.ranking import has_points, scale_score
-from pan_scdg.report.records import FINDING_ORDER, Finding, Report, ReportPair
+from pan_scdg.report.records import FINDING_ORDER, Report, ReportPair
 from pan_scdg.report.texts import TextView
+from pan_scdg.results.records import Finding
 
 CHART_WIDTH = 1000
 """In the units of the chart; the page stretches it."""

@@ -20,6 +20,9 @@ from pan_scdg.report.wording import (
     LOOK_NEXT,
     POINTS,
     REASON_BELOW,
+    describe_evidence,
+    describe_reasons,
+    explain_unclear,
     format_score,
     format_share,
     list_facts,
@@ -125,7 +128,12 @@ def open_templates() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters.update(text=_escape_text, json=lambda data: trust(dump_data(data)), share=format_share)
-    environment.globals.update(format_score=format_score)
+    environment.globals.update(
+        format_score=format_score,
+        describe_reasons=describe_reasons,
+        describe_evidence=describe_evidence,
+        explain_unclear=explain_unclear,
+    )
     return environment
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import read_pairs, read_text
-from pan_scdg.progress import Progress, format_count
+from pan_scdg.progress import format_count
 from pan_scdg.records import MeasuredPassage, TextFile, TokenGains
 from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.query_page import render_retrieval
@@ -18,7 +18,6 @@ from pan_scdg.report.records import (
     Report,
     ReportPair,
     ReportText,
-    make_report_pair,
     rank_pair,
     read_evidence,
 )
@@ -35,7 +34,7 @@ from pan_scdg.results.files import (
     read_lines,
     read_optional,
 )
-from pan_scdg.text.units import count_words
+from pan_scdg.results.records import Decision, read_decisions
 
 AMONG = "Compared with one another; the report cannot tell who copied from whom."
 MAX_TOKENS = 1_000_000
@@ -69,39 +68,37 @@ def _need(directory: Path | None, folder: Path) -> Path:
 
 def read_report(folder: Path, job: Mapping[str, Any], directory: Path | None = None) -> Report:
     """Return the report of decided pairs; see `write_page`."""
-    records = list(read_lines(folder / DECISIONS, dict))
+    records = read_decisions(folder / DECISIONS)
     if job["task"] == "check":
         return _read_check(folder, job, records)
     return _read_run(folder, job, records, _need(directory, folder))
 
 
-def _read_run(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[str, Any]], directory: Path) -> Report:
-    decided = {(record["suspicious"], record["source"]) for record in records}
+def _read_run(folder: Path, job: Mapping[str, Any], records: Sequence[Decision], directory: Path) -> Report:
+    decided = {record.key for record in records}
     pairs = [pair for pair in read_pairs(directory, Notices(), may_lack_files=True).pairs if pair.key in decided]
-    names = {r[side]: r.get(f"{side}_name", r[side]) for r in records for side in ("suspicious", "source")}
+    names = {r.suspicious: r.suspicious_name or r.suspicious for r in records}
+    names |= {r.source: r.source_name or r.source for r in records}
     suspicious = RunTexts((pair.suspicious for pair in pairs), names, job["profile"]["decide"]["method"])
     sources = RunTexts((pair.source for pair in pairs), names)
-    shown = []
-    with Progress("reading texts", len(records)) as progress:
-        for record in records:
-            left, right = suspicious.shown[record["suspicious"]], sources.shown[record["source"]]
-            words = suspicious.count_words(left), sources.count_words(right)
-            shown.append(make_report_pair(record, (left, right), words))
-            progress.update()
+    shown = [
+        replace(record, suspicious=suspicious.shown[record.suspicious], source=sources.shown[record.source])
+        for record in records
+    ]
     return Report(
         f"{len(shown):,} pairs of {len(suspicious):,} texts and {len(sources):,} sources",
         suspicious,
         sources,
         _add_details(folder, records, shown),
-        records[0]["threshold"],
+        records[0].threshold,
         {**describe_job(job), "suspicious_texts": len(suspicious), "sources": len(sources)},
-        tuple([job["partial"]] if job.get("partial") else []) + _warn_undecided(records[0]["threshold"]),
+        tuple([job["partial"]] if job.get("partial") else []) + _warn_undecided(records[0].threshold),
         table_file=DECISIONS,
         passages_file=PASSAGES if (folder / PASSAGES).exists() else "",
     )
 
 
-def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Report:
+def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Decision]) -> Report:
     method, within_class, about = job["profile"]["decide"]["method"], bool(job["within_class"]), job["check"]
     lines = {kind: list[dict[str, Any]]() for kind in ("suspicious", "source", "old")}
     for line in read_lines(folder / TEXTS, dict):
@@ -109,12 +106,6 @@ def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[
     suspicious, others = lines["suspicious"], [*lines["source"], *lines["old"]]
     targets = {line["name"]: _read_text(line).exclude_quotations(method) for line in suspicious}
     sources = (targets if within_class else {}) | {line["name"]: _read_text(line) for line in others}
-    words = {line["name"]: line["words"] for line in suspicious}
-    source_words = (words if within_class else {}) | {line["name"]: line["words"] for line in others}
-    shown = []
-    for record in records:
-        names = record["suspicious"], record["source"]
-        shown.append(make_report_pair(record, names, (words[names[0]], source_words[names[1]])))
     counts = {"source": len(lines["source"]), "old text": len(lines["old"])}
     compared = ["each other"] * within_class + [format_count(n, what) for what, n in counts.items() if n]
     title = f"{format_count(len(targets), 'text')} compared with {', '.join(compared)}"
@@ -124,7 +115,7 @@ def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Mapping[
         " and ".join(title.rsplit(", ", 1)),
         targets,
         sources,
-        _add_details(folder, records, shown),
+        _add_details(folder, records, records),
         about["threshold"],
         facts | {f"{what}s": count for what, count in counts.items() if count},
         (
@@ -168,7 +159,6 @@ class RunTexts(Mapping[str, ReportText]):
         """The name of each document by its id."""
         self._files = {self.shown[doc_id]: file for doc_id, file in distinct.items()}
         self._method = method
-        self._words: dict[str, int] = {}
         self._excluded: dict[str, tuple[Excluded, ...]] = {}
 
     def __getitem__(self, name: str) -> ReportText:
@@ -187,24 +177,25 @@ class RunTexts(Mapping[str, ReportText]):
     def __len__(self) -> int:
         return len(self._files)
 
-    def count_words(self, name: str) -> int:
-        """Return the number of words of a text, which is read once for this."""
-        if name not in self._words:
-            self._words[name] = count_words(self[name].text)
-        return self._words[name]
 
+def _add_details(folder: Path, records: Sequence[Decision], shown: Sequence[Decision]) -> tuple[ReportPair, ...]:
+    """Return the pairs with passages and, of the best ones, gains; best first.
 
-def _add_details(
-    folder: Path, records: Sequence[Mapping[str, Any]], shown: Sequence[ReportPair]
-) -> tuple[ReportPair, ...]:
-    """Return the pairs with passages and, of the best ones, gains; best first."""
-    keys = ((record["suspicious"], record["source"]) for record in records)
-    rows = sorted(zip(keys, shown), key=lambda row: (*rank_pair(row[1]), row[1].suspicious, row[1].source))
+    Args:
+        folder: of the result.
+        records: the decisions.
+        shown: the same with the names of texts as shown.
+    """
     passages: defaultdict[tuple[str, str], list[MeasuredPassage]] = defaultdict(list)
     for line in read_optional(folder / PASSAGES, dict):
         passages[line["suspicious"], line["source"]].append(read_evidence(line))
+    rows = [
+        (record.key, ReportPair(one, tuple(passages.get(record.key, ()))))
+        for record, one in zip(records, shown, strict=True)
+    ]
+    rows.sort(key=lambda row: (*rank_pair(row[1]), row[1].suspicious, row[1].source))
     gains = _read_gains(folder / GAINS, [key for key, _ in rows[:MAX_DETAILS]])
-    return tuple(replace(one, passages=tuple(passages.get(key, ())), gains=gains.get(key)) for key, one in rows)
+    return tuple(replace(one, gains=gains.get(key)) for key, one in rows)
 
 
 def _read_gains(path: Path, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenGains]:
@@ -219,31 +210,20 @@ def _read_gains(path: Path, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, 
     return gains
 
 
-def make_pair_report(
-    record: Mapping[str, Any],
-    names: tuple[str, str],
-    texts: tuple[str, str],
-    passages: Sequence[MeasuredPassage],
-    gains: TokenGains | None,
-    facts: Mapping[str, Any],
-) -> Report:
+def make_pair_report(pair: ReportPair, texts: tuple[str, str], facts: Mapping[str, Any]) -> Report:
     """Return the report of one pair of texts.
 
     Args:
-        record: the decision.
-        names: of target and source, as shown.
+        pair: with the names of its texts as shown.
         texts: target and source.
-        passages: of the pair.
-        gains: of the tokens of the target; None: there are none.
         facts: how the decision was made, by name.
     """
-    pair = make_report_pair(record, names, (count_words(texts[0]), count_words(texts[1])))
-    target, source = names
+    target, source = pair.suspicious, pair.source
     return Report(
         f"{target} and {source}",
-        {target: ReportText(target, texts[0]).exclude_quotations(record["method"])},
+        {target: ReportText(target, texts[0]).exclude_quotations(pair.record.method)},
         {source: ReportText(source, texts[1])},
-        (replace(pair, passages=tuple(passages), gains=gains),),
-        record["threshold"],
+        (pair,),
+        pair.record.threshold,
         facts,
     )

@@ -6,12 +6,12 @@ from typing import NamedTuple, TypeGuard
 from pan_scdg.report.records import (
     FINDING_ORDER,
     Excluded,
-    Finding,
     Report,
     ReportPair,
     ReportText,
     subtract_spans,
 )
+from pan_scdg.results.records import Finding
 
 MAX_NEXT_PAIRS = 5
 MIN_NEXT_POINTS = 25
@@ -55,18 +55,19 @@ def rank_texts(report: Report) -> list[RankedText]:
         if report.within_class and pair.source in pairs:
             pairs[pair.source].append(RankedPair(number, pair, True))
     texts = [_rank_text(report, name, own) for name, own in pairs.items()]
-    return sorted(texts, key=lambda t: (FINDING_ORDER[t.finding], t.best is None, t.best or 0, t.name))
+    return sorted(texts, key=lambda t: (t.score is None, -(t.score or 0.0), FINDING_ORDER[t.finding], t.name))
 
 
 def _rank_text(report: Report, name: str, pairs: list[RankedPair]) -> RankedText:
-    signs = tuple(one for one in pairs if one.pair.finding != "no sign" and not one.pair.too_short)
+    signs = tuple(one for one in pairs if one.pair.finding != "no sign" and not one.pair.short_texts)
     share = measure_text_share(report.suspicious, name, signs)
     # a text that is too short is unclear itself, and says nothing about the other one
-    decisive = [one for one in pairs if not one.pair.too_short or name in one.pair.too_short]
+    decisive = [one for one in pairs if not one.pair.short_texts or name in one.pair.short_texts]
     if not decisive:
         return RankedText(name, "no sign", None, share, None, signs)
-    best, number = decisive[0].pair, decisive[0].number
-    return RankedText(name, best.finding, best.score, share, number, signs)
+    # pairs come by score: an unclear one may be before a likely one
+    best = min(decisive, key=lambda one: FINDING_ORDER[one.pair.finding])
+    return RankedText(name, best.pair.finding, best.pair.score, share, best.number, signs)
 
 
 def measure_text_share(texts: Mapping[str, ReportText], name: str, pairs: Iterable[RankedPair]) -> float:

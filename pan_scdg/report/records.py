@@ -3,17 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from pan_scdg.methods import UNKNOWN_SCRIPT, load_settings
-from pan_scdg.progress import format_count
+from pan_scdg.methods import load_settings
 from pan_scdg.records import MeasuredPassage, PartKind, Passage, Span, TokenGains
+from pan_scdg.results.records import SIDES, SIGNS, TOO_SHORT, Decision, Finding
 from pan_scdg.text.units import find_excluded
 
-Finding = Literal["likely", "unclear", "no sign"]
-"""Likely: the score reaches the threshold. Unclear: it is near it, there is none, or a text is too short."""
-MIN_WORDS = 15
-"""A text with fewer words is hardly more than a sentence, which may be any text's by chance."""
 FINDING_ORDER: dict[Finding, int] = {"likely": 0, "unclear": 1, "no sign": 2}
 QUOTED: dict[PartKind, str] = {
     "quotation": "in a quotation",
@@ -59,20 +55,40 @@ class ReportText(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportPair:
-    """A decided pair as a page shows it; both names are keys of the report's texts."""
+    """A decided pair as a page shows it."""
 
-    suspicious: str
-    source: str
-    score: float | None
-    finding: Finding
-    """What people read of the decision, which is True, False or None."""
+    record: Decision
+    """With the names of both texts as shown, which are keys of the report's texts."""
     passages: tuple[MeasuredPassage, ...] = ()
-    warnings: tuple[str, ...] = ()
     gains: TokenGains | None = None
-    too_short: tuple[str, ...] = ()
-    """Names of the texts that are too short for a decision; the pair is unclear for no other reason."""
-    evidence: str = ""
-    """What was measured, in words; empty if the method has none."""
+
+    @property
+    def suspicious(self) -> str:
+        """Return the name of the suspicious text."""
+        return self.record.suspicious
+
+    @property
+    def source(self) -> str:
+        """Return the name of the other text."""
+        return self.record.source
+
+    @property
+    def score(self) -> float | None:
+        """Return the score; None for a pair that could not be scored."""
+        return self.record.score
+
+    @property
+    def finding(self) -> Finding:
+        """Return the decision as people read it."""
+        return self.record.finding
+
+    @property
+    def short_texts(self) -> tuple[str, ...]:
+        """Return the names of the texts that are too short for a decision, if the pair is unclear for nothing else."""
+        if self.finding != "unclear" or self.record.decision or self.record.find_reason(*SIGNS):
+            return ()
+        sides = (str(reason.numbers["side"]) for reason in self.record.reasons if reason.code in TOO_SHORT)
+        return tuple(dict.fromkeys(self.suspicious if side == SIDES[0] else self.source for side in sides))
 
 
 @dataclass(frozen=True)
@@ -99,12 +115,6 @@ class Report:
     passages_file: str = ""
     """The same for passages."""
 
-    def to_html(self) -> str:
-        """Return the page, which needs no other file."""
-        from pan_scdg.report.html import render_report
-
-        return render_report(self)
-
 
 def subtract_spans(begin: int, end: int, excluded: Iterable[Excluded]) -> Iterator[tuple[int, int]]:
     """Yield the parts of a stretch outside of others, which are in order and without overlap."""
@@ -128,46 +138,9 @@ def hide_excluded(text: str, excluded: Iterable[Excluded]) -> str:
     return "".join([*parts, text[last:]])
 
 
-def make_report_pair(record: Mapping[str, Any], names: tuple[str, str], words: tuple[int, int]) -> ReportPair:
-    """Return the pair as a report shows it, without passages.
-
-    Args:
-        record: the decision, as `run` writes it.
-        names: of the suspicious text and of the source.
-        words: the numbers of their words that were compared.
-    """
-    warnings = [w for w in record.get("warnings", ()) if not w.startswith("unclear:")]  # said below for both texts
-    numbers = dict(zip(names, words))
-    too_short = {name: number for name, number in numbers.items() if number < MIN_WORDS}
-    if len(warnings) < len(record.get("warnings", ())):
-        target = int(record.get("swapped", False))  # the better score is that of the second text as the target
-        too_short |= {names[target]: words[target]}
-    if record["decision"] and "method" in record and load_settings(record["method"]).decides_short_texts:
-        too_short = {}  # a short target whose alignment decides is a copy
-    is_short = bool(too_short)
-    if record["score"] is not None:  # without a score, a warning says why
-        warnings += [f"{name} has {format_count(n, 'word')}: too short to tell" for name, n in too_short.items()]
-    if record["decision"] or record["unclear"] is not None:
-        too_short = {}  # the score itself is a sign
-    finding: Finding = "no sign"
-    is_unread = any(w.startswith(UNKNOWN_SCRIPT) for w in warnings) and not record["decision"]
-    if record["score"] is None or record["threshold"] is None or is_short or is_unread:
-        finding = "unclear"
-    elif record["decision"]:
-        finding = "likely"
-    elif record["unclear"] is not None:
-        finding = "unclear"
-        warnings.append(record["unclear"])
-    evidence = record.get("evidence", "")
-    return ReportPair(
-        *names, record["score"], finding, warnings=tuple(warnings), too_short=tuple(too_short), evidence=evidence
-    )
-
-
-def rank_pair(pair: ReportPair) -> tuple[int, bool, float]:
-    """Return the key by which pairs are sorted, best first: those that are only too short after other unclear ones."""
-    score = float("inf") if pair.score is None else -pair.score
-    return FINDING_ORDER[pair.finding], bool(pair.too_short), score
+def rank_pair(pair: ReportPair) -> tuple[float, int]:
+    """Return the key by which pairs are sorted: the highest score first, and of equal ones the likely pair."""
+    return (float("inf") if pair.score is None else -pair.score), FINDING_ORDER[pair.finding]
 
 
 def read_evidence(line: Mapping[str, Any]) -> MeasuredPassage:

@@ -11,7 +11,7 @@ from pan_scdg.evaluation.report import format_table
 from pan_scdg.records import Span
 from pan_scdg.report.ranking import RankedPair, is_next, measure_points, measure_text_share, rank_texts
 from pan_scdg.report.records import Report, ReportPair
-from pan_scdg.report.wording import LOOK_NEXT, format_share
+from pan_scdg.report.wording import LOOK_NEXT, describe_reasons, format_share
 from pan_scdg.text.sentences import find_sentence_spans
 
 PAIR_COLUMNS = (
@@ -54,7 +54,17 @@ def format_pairs(report: Report) -> str:
         share = measure_text_share(report.suspicious, pair.suspicious, [RankedPair(rank, pair, False)])
         shares = format_share(share), format_share(measure_verbatim(pair))
         scores = points, pair.score, report.threshold
-        rows.append((rank, pair.finding, *scores, *names, len(pair.passages), *shares, SEPARATOR.join(pair.warnings)))
+        rows.append(
+            (
+                rank,
+                pair.finding,
+                *scores,
+                *names,
+                len(pair.passages),
+                *shares,
+                SEPARATOR.join(describe_reasons(pair.record)),
+            )
+        )
     rows += [("", NOT_READ, "", "", "", name, "", "", "", "", reason) for name, reason in report.not_read.items()]
     return _format_csv(PAIR_COLUMNS, rows)
 

@@ -1,14 +1,16 @@
 """Sentences of a report, in ordinary language."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pan_scdg import __version__
-from pan_scdg.records import MeasuredPassage
+from pan_scdg.progress import format_count
+from pan_scdg.records import MeasuredPassage, Reason
 from pan_scdg.report.ranking import has_points, measure_points
-from pan_scdg.report.records import QUOTED, Finding, Report
+from pan_scdg.report.records import QUOTED, Report
+from pan_scdg.results.records import NOT_SCORED, SIDES, SIGNS, TOO_SHORT, Decision, Finding
 from pan_scdg.text.parts import MAX_QUOTATION_WORDS
+from pan_scdg.version import __version__
 
 FINDING_SYMBOLS: dict[Finding, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
 FINDING_MEANINGS: dict[Finding, str] = {
@@ -31,6 +33,8 @@ QUOTATION_RULE = (
     "either are no more than a third of the text, and lists of references that are no more than half of it"
 )
 REASON_BELOW = "Unclear, for the reason below. Read both texts."
+UNREAD_SCRIPT = "the embedding model does not know the script"
+UNLIKE_WORDS = "outside calibration: language or characters"
 EQUAL_SOURCES = "Another source explains it as well."
 UNDECIDED = "no decisions: the threshold was chosen with another model"
 
@@ -62,6 +66,97 @@ def format_score(score: float | None, threshold: float | None) -> str:
 def format_share(share: float) -> str:
     """Return a share, 0 to 1, in percent; halves are rounded up, as the script of the page does."""
     return f"{int(100 * share + 0.5)} %"
+
+
+def describe_reasons(decision: Decision) -> list[str]:
+    """Return a sentence for each reason of a decision."""
+    return [describe_reason(reason, decision) for reason in decision.reasons]
+
+
+def describe_reason(reason: Reason, decision: Decision) -> str:
+    """Return the sentence of a reason; one that only an own method knows is its code with its numbers."""
+    values: dict[str, Any] = dict(reason.numbers)
+    if "side" in values:
+        values["text"] = decision.suspicious if values["side"] == SIDES[0] else decision.source
+    if reason.code in _SENTENCES:
+        return _SENTENCES[reason.code](values, decision)
+    numbers = ", ".join(f"{name} {value}" for name, value in values.items())
+    return f"{reason.code}: {numbers}" if numbers else reason.code
+
+
+def describe_fact(reason: Reason) -> str:
+    """Return the sentence of a reason that concerns all pairs."""
+    return describe_reason(reason, Decision("", "", None, None, None, "unclear"))
+
+
+def explain_unclear(decision: Decision) -> str:
+    """Return why a pair is unclear, in one sentence; empty for any other pair."""
+    codes = (*SIGNS, *TOO_SHORT, "unknown_script", NOT_SCORED)
+    reason = decision.find_reason(*codes) if decision.finding == "unclear" else None
+    return "" if reason is None else describe_reason(reason, decision)
+
+
+def _describe_usual(values: Mapping[str, Any], decision: Decision) -> str:
+    own, other = (format_score(score, decision.threshold) for score in (decision.score, values["highest"]))
+    own = f"{own} points" if has_points(decision.threshold) else f"score {own}"
+    return f"{own}; other pairs of these texts reach {other}"
+
+
+_SENTENCES: dict[str, Callable[[Mapping[str, Any], Decision], str]] = {
+    "segments": lambda n, d: "longer than the profile's limit: scored in segments",
+    "empty_source": lambda n, d: "the source document is empty",
+    "unknown_script": lambda n, d: UNREAD_SCRIPT + (": only copied words decide" if "decides" in n else ""),
+    "few_sentences": lambda n, d: (
+        f"{n['text']} has {format_count(n['sentences'], 'sentence')} to compare: too short to tell"
+    ),
+    "few_words": lambda n, d: f"{n['text']} has {format_count(n['words'], 'word')}: too short to tell",
+    "long_texts": lambda n, d: "longer than the texts of the calibration: more matches by chance",
+    "left_out": lambda n, d: (
+        f"{format_count(n['passages'], 'passage')} left out: in quotations, lists of references, formal parts or tables"
+    ),
+    "only_similar": lambda n, d: "weak evidence: only the overall similarity reaches the threshold",
+    "few_tokens": lambda n, d: (
+        f"outside calibration: {n['tokens']} target tokens, calibrated on {n['least']} to {n['most']}"
+    ),
+    "many_tokens": lambda n, d: (
+        f"outside calibration: {n['tokens']} target tokens, calibrated on at most {n['most']}: more windows"
+    ),
+    "rare_words": lambda n, d: (
+        f"{UNLIKE_WORDS}: share of common words {n['share']:.2f}, calibrated on at least {n['least']:.2f}"
+    ),
+    "unpredictable": lambda n, d: (
+        f"outside calibration: {n['nats_per_byte']:.2f} nats per byte without the source, above the maximum "
+        f"{n['most']:.2f}"
+    ),
+    "predictable": lambda n, d: (
+        f"target nearly predictable without the source: {n['nats_per_byte']:.2f} nats per byte, calibrated on at "
+        f"least {n['least']:.2f}"
+    ),
+    "few_sources": lambda n, d: (
+        f"{format_count(n['sources'], 'source')}, and a score of {n['score']:.3f} needs {n['needed']} or more: among "
+        "few sources all words are common, so that even a copy can be negative"
+    ),
+    "not_scored": lambda n, d: (
+        f"{'not scored' if d.decision is None else 'not scored, decided negative'}: {n['cause']}"
+    ),
+    "just_below": lambda n, d: "the score is just below the threshold",
+    "too_little_text": lambda n, d: "the score reaches the threshold, but there is too little text to decide",
+    "usual_score": _describe_usual,
+    "no_passage": lambda n, d: "no passage found: the detection covers both documents",
+    "undetected": lambda n, d: "decided positive without a passage",
+}
+"""The sentence of each code, from its numbers and the decision."""
+
+
+def describe_evidence(decision: Decision) -> str:
+    """Return what the numbers of a decision mean; empty if they say nothing about sentences."""
+    numbers = decision.numbers
+    if "corresponding" not in numbers:
+        return ""
+    corresponding, sentences, copied = (int(numbers[name]) for name in ("corresponding", "sentences", "copied"))
+    count = f"{corresponding} of {format_count(sentences, 'sentence')} correspond{'s' * (corresponding == 1)}"
+    longest = f"; longest copied stretch {format_count(copied, 'word')}" if copied else ""
+    return f"{count} to one of the source{longest}"
 
 
 def describe_passage(passage: MeasuredPassage, words: int, equal_words: int) -> str:

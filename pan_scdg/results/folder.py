@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg import __version__
 from pan_scdg.commit import find_commit
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
 from pan_scdg.models.devices import describe_machine
 from pan_scdg.results.files import JOB, PAGE, SCORES
+from pan_scdg.version import __version__
 
-FORMAT = 2
+FORMAT = 3
 """Version of the files of a result; raised when their meaning changes or the same settings give other scores."""
 WORK_FOLDER = ".pan_scdg"
 COMMITS = "commits"

@@ -1,4 +1,4 @@
-"""The range of the calibration targets, and warnings about a target outside it (not in the paper).
+"""The range of the calibration targets, and the reasons why a target is outside it (not in the paper).
 
 A threshold is valid for texts like those it was chosen on. A short target, another language, a damaged scan, or text
 that the model predicts without any source has gains of another size, whatever the source is.
@@ -10,13 +10,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.records import Reason
 from pan_scdg.scdg.aggregation import Aggregate, Floats
 from pan_scdg.scdg.sequences import TokenIds, Tokenizer
 from pan_scdg.settings import CalibrationRange
 
 RANGE_MARGIN = 0.15
 """Tolerated distance from the range, as a share: the first 150 words of a text differ from the whole by up to 13 %."""
-LANGUAGE = "outside calibration: language or characters"
+RARE_WORDS = "rare_words"
+"""The code of a reason: the text is in another language, or damaged."""
 MAX_NEGATIVES = 1000
 BYTE_LEVEL = ("Ġ", "Ċ", "ĉ", "č")
 """Spellings in byte-level BPE of space, newline, tab and carriage return at the start of a token."""
@@ -61,8 +63,8 @@ def find_range(facts: Sequence[TargetFacts]) -> CalibrationRange:
     )
 
 
-def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: Aggregate) -> list[str]:
-    """Return a line for each way in which a target lies outside the range by more than `RANGE_MARGIN`.
+def list_range_reasons(facts: TargetFacts, known: CalibrationRange, aggregate: Aggregate) -> list[Reason]:
+    """Return a reason for each way in which a target lies outside the range by more than `RANGE_MARGIN`.
 
     For a window aggregation the lower limit of the length is at most w, since a target of one window is scored like a
     longer one. Only window aggregations have an upper limit: the best of more windows is larger by chance.
@@ -70,29 +72,18 @@ def list_range_warnings(facts: TargetFacts, known: CalibrationRange, aggregate: 
     low, high = 1 - RANGE_MARGIN, 1 + RANGE_MARGIN
     (fewest, most), (least, largest) = known.tokens, known.nats_per_byte
     enough = fewest if aggregate.entry.parameter != "w" else min(fewest, int(aggregate.parameter))
-    warnings = []
+    reasons = []
     if facts.tokens < low * enough:
-        warnings.append(f"outside calibration: {facts.tokens} target tokens, calibrated on {fewest} to {most}")
+        reasons.append(Reason("few_tokens", {"tokens": facts.tokens, "least": fewest, "most": most}))
     if aggregate.entry.parameter == "w" and facts.tokens > high * most:
-        warnings.append(
-            f"outside calibration: {facts.tokens} target tokens, calibrated on at most {most}: more windows"
-        )
+        reasons.append(Reason("many_tokens", {"tokens": facts.tokens, "most": most}))
     if facts.common_words < low * known.common_words:
-        warnings.append(
-            f"{LANGUAGE}: share of common words {facts.common_words:.2f}, "
-            f"calibrated on at least {known.common_words:.2f}"
-        )
+        reasons.append(Reason(RARE_WORDS, {"share": facts.common_words, "least": known.common_words}))
     if facts.nats_per_byte > high * largest:
-        warnings.append(
-            f"outside calibration: {facts.nats_per_byte:.2f} nats per byte without the source, above the maximum "
-            f"{largest:.2f}"
-        )
+        reasons.append(Reason("unpredictable", {"nats_per_byte": facts.nats_per_byte, "most": largest}))
     if facts.nats_per_byte < low * least:
-        warnings.append(
-            f"target nearly predictable without the source: {facts.nats_per_byte:.2f} nats per byte, calibrated on at "
-            f"least {least:.2f}"
-        )
-    return warnings
+        reasons.append(Reason("predictable", {"nats_per_byte": facts.nats_per_byte, "least": least}))
+    return reasons
 
 
 def thin_scores(scores: Floats) -> tuple[float, ...]:

@@ -18,6 +18,7 @@ import pytest
 
 from pan_scdg.bundled import MODEL_CACHE_VARIABLE
 from pan_scdg.cli import run_command
+from tests.decisions import list_sentences
 
 PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
 Files = Mapping[str, str | bytes | None]
@@ -520,7 +521,7 @@ def test_pairs_that_cannot_be_scored_are_decided_negative_on_request(
     decisions = [json.loads(x) for x in (tmp_path / "output" / "decisions.jsonl").read_text().splitlines()]
     assert [d["decision"] for d in decisions] == [True, False, True]
     assert decisions[1]["score"] is None
-    assert decisions[1]["warnings"] == ["not scored, decided negative: the suspicious document is empty"]
+    assert list_sentences(decisions[1]) == ["not scored, decided negative: the suspicious document is empty"]
     assert "<feature" not in (tmp_path / "output" / "s2-r2.xml").read_text()
 
 

@@ -13,6 +13,7 @@ from pan_scdg.methods.bm25 import compute_pair_score, count_statistics
 from pan_scdg.methods.char_ngrams import compute_covered_share, find_passages
 from pan_scdg.methods.containment import measure_covered_tokens
 from pan_scdg.methods.simple import split_tokens
+from tests.decisions import list_sentences
 from tests.jobs.conftest import PAIRS, SMALL, pair_texts
 from tests.local_chat import Fault, LocalChat, serving
 from tests.passages import make_passage
@@ -144,7 +145,7 @@ def test_a_pair_that_cannot_be_read_stops_the_run_or_is_negative(
     assert "warning: pair not scored, decided negative: 2 times, first at" in done.err
     failed = [r for r in records(tmp_path / "out" / "decisions.jsonl") if r["score"] is None]
     assert {(r["suspicious"], r["source"], r["decision"]) for r in failed} == {("s1", "r2", False), ("s2", "r2", False)}
-    assert all("not scored, decided negative: not UTF-8" in r["warnings"][0] for r in failed)
+    assert all("not scored, decided negative: not UTF-8" in list_sentences(r)[0] for r in failed)
     (tmp_path / "in" / "src" / "r2.txt").unlink()
     assert "no file for the id 'r2.txt'" in run(tmp_path / "missing", chosen, source=tmp_path / "in").err
     done = run(tmp_path / "missing", chosen, "--on-error", "negative", source=tmp_path / "in")

@@ -21,11 +21,13 @@ from pan_scdg import Scorer, UserError
 from pan_scdg.documents.reader import CONVERTERS
 from pan_scdg.jobs.check import MAY_BE_GIVEN
 from pan_scdg.jobs.check_input import NO_HANDOUT
-from pan_scdg.jobs.decisions import USUAL_SCORE, DecidedPair, compare_with_cohorts
+from pan_scdg.jobs.decisions import DecidedPair, compare_with_cohorts
 from pan_scdg.methods import Measurements
 from pan_scdg.methods.alignment import AlignmentSettings
 from pan_scdg.profile import load_profile
-from pan_scdg.records import DocumentPair, TextFile
+from pan_scdg.records import DocumentPair, Reason, TextFile
+from pan_scdg.report.html import render_report
+from pan_scdg.results.records import USUAL_SCORE, Decision
 from tests.documents.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 from tests.report.samples import Page
 
@@ -134,7 +136,7 @@ def test_python_gives_the_pairs_and_passages_of_the_command(check: Callable[...,
     places = [(*p.target, *p.source) for pair in report.pairs for p in pair.passages]
     assert places == [tuple(p[n] for n in ("begin", "end", "begin2", "end2")) for p in read_passages(tmp_path / "out")]
     assert report.suspicious[COPY[0]].text == (texts / COPY[0]).read_text(encoding="utf-8")
-    assert "<title>3 texts compared with each other and 11 sources</title>" in report.to_html()
+    assert "<title>3 texts compared with each other and 11 sources</title>" in render_report(report)
 
 
 def test_passages_are_places_of_the_texts(check: Callable[..., Any], tmp_path: Path) -> None:
@@ -697,12 +699,16 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear() -> None:
         kinds = dict(zip(texts, ["suspicious", "source", *[kind] * len(others)]))
         measured = Measurements({"copied": copied, "words": 90.0})
         pairs = [
-            DecidedPair(DocumentPair(texts[0], text), {"score": s, "decision": s == score, "unclear": None}, measured)
+            DecidedPair(
+                DocumentPair(texts[0], text), Decision("0", text.doc_id, s, score, s == score, "likely"), measured
+            )
             for text, s in zip(texts[1:], [score, *others])
         ]
         compared = compare_with_cohorts(pairs, AlignmentSettings(model="m"), kinds)
         assert compared[1:] == pairs[1:]
-        assert compared[0].record["unclear"] == (None if compared[0].decision else USUAL_SCORE)
+        usual = Reason(USUAL_SCORE, {"highest": max(others)})
+        assert compared[0].record.reasons == (() if compared[0].decision else (usual,))
+        assert compared[0].record.finding == ("likely" if compared[0].decision else "unclear")
         return compared[0].decision
 
     assert decide(limit + 0.001, cohort)

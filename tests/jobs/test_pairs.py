@@ -19,6 +19,7 @@ from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import MethodOptions
 from pan_scdg.methods.gains import GainMethod
 from pan_scdg.profile import load_profile
+from tests.decisions import list_sentences
 from tests.jobs.conftest import SMALL
 from tests.memory_errors import MEMORY_ERRORS, limit_memory
 from tests.tables import write_table
@@ -141,7 +142,7 @@ def test_exactly_the_long_pairs_are_marked_as_segments(
         target, source = (text_of(pairs_input, name) for name in pair)
         too_long = len(encode(f"{source}\n\n{target}", special=True)) > 512
         assert too_long == (pair in LONG)
-        assert any("segments" in w for w in decision["warnings"]) == too_long
+        assert any("segments" in w for w in list_sentences(decision)) == too_long
 
 
 def test_positive_means_score_at_least_threshold(
@@ -180,7 +181,7 @@ def test_on_error_negative_records_the_reason(
     for pair, decision in decisions.items():
         if pair in LONG:
             assert (decision["decision"], decision["score"]) == (False, None)
-            assert "limit is 512" in decision["warnings"][0]
+            assert "limit is 512" in list_sentences(decision)[0]
             assert not list(ET.parse(tmp_path / "out" / f"{pair[0]}-{pair[1]}.xml").getroot())
         else:
             assert decision == reference[pair]
@@ -206,7 +207,7 @@ def test_a_pair_that_exceeds_the_memory_is_an_error_of_this_pair(
     decisions = by_pair(records(tmp_path / "out" / "decisions.jsonl"))
     large = {("s1", "r1"), ("s2", "r2")}
     assert {pair for pair, one in decisions.items() if one["score"] is None} == large
-    assert all("does not fit in the memory" in decisions[pair]["warnings"][0] for pair in large)
+    assert all("does not fit in the memory" in list_sentences(decisions[pair])[0] for pair in large)
     for pair in decisions.keys() - large:
         assert decisions[pair]["score"] == pytest.approx(reference[pair]["score"], abs=1e-4)
 

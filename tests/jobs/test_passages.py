@@ -67,8 +67,8 @@ def test_a_passage_is_a_feature_and_no_decision_changes(
     listed = records(parts / "passages.jsonl")
     assert listed
     for before, record in zip(*(records(output / "decisions.jsonl") for output in (whole, parts)), strict=True):
-        warnings = record.pop("warnings")
-        assert before.pop("warnings") == [warning for warning in warnings if warning != NO_PASSAGE]
+        reasons = record.pop("reasons")
+        assert before.pop("reasons") == [reason for reason in reasons if reason != NO_PASSAGE.to_json()]
         assert record == before
         pair = record["suspicious"], record["source"]
         name = f"{'-'.join(pair)}.xml"
@@ -80,7 +80,7 @@ def test_a_passage_is_a_feature_and_no_decision_changes(
         else:
             assert lines == []
             assert (parts / name).read_bytes() == (whole / name).read_bytes()
-            assert (NO_PASSAGE in warnings) is record["decision"]
+            assert (NO_PASSAGE.to_json() in reasons) is record["decision"]
         if "encoder" not in table and record["decision"]:
             texts = [(EXAMPLES / f"{side}/{i}.txt").read_text("utf-8") for side, i in zip(("susp", "src"), pair)]
             locator = PassageLocator()
@@ -145,7 +145,7 @@ def test_sentences_that_match_without_common_words_are_the_passage(
     assert "cracks in two of its piers" in SOURCE[line["begin2"] : line["end2"]]
     (record,) = records(tmp_path / "out" / "decisions.jsonl")
     assert record["decision"]
-    assert NO_PASSAGE not in record["warnings"]
+    assert NO_PASSAGE.to_json() not in record["reasons"]
 
 
 @pytest.mark.usefixtures("real_encoder")
@@ -159,7 +159,7 @@ def test_a_quotation_in_common_is_listed_and_decides_nothing(
     assert done.code == 0, done.err
     quoted, copied = records(tmp_path / "out" / "decisions.jsonl")
     assert (quoted["decision"], quoted["left_out"], copied["decision"], copied["left_out"]) == (False, 1, True, 0)
-    assert quoted["warnings"] == ["1 passage left out: in quotations, lists of references, formal parts or tables"]
+    assert quoted["reasons"] == [{"code": "left_out", "passages": 1}]
     first, second = records(tmp_path / "out" / "passages.jsonl")
     assert (first["within"], first["counts"], second["within"], second["counts"]) == ("quotation", False, None, True)
     assert quotation[:50] in texts[0][first["begin"] : first["end"]]

@@ -14,6 +14,7 @@ from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.results.folder import read_job
 from pan_scdg.retrieval import candidates, dense
+from tests.decisions import list_sentences
 from tests.jobs.conftest import PAIRS
 from tests.jobs.test_retrieval import DOCUMENTS, run_rows
 
@@ -184,7 +185,9 @@ def test_pairs_that_are_not_scored_in_time_are_decided_negative(
     monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", 1)
     assert run(pairs_input, tmp_path / "out", "--deadline", batches / 3600).code == 0
     lines = (tmp_path / "out" / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
-    late = [line for line in map(json.loads, lines) if line["warnings"] == [f"not scored, decided negative: {LATE}"]]
+    late = [
+        line for line in map(json.loads, lines) if list_sentences(line) == [f"not scored, decided negative: {LATE}"]
+    ]
     assert len(list((tmp_path / "out").glob("*.xml"))) == len(lines) == len(PAIRS)
     assert len(late) == len(PAIRS) - min(batches, len(PAIRS))
     assert not any(line["decision"] for line in late)

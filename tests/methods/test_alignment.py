@@ -9,11 +9,11 @@ from pan_scdg.align.locator import PassageLocator
 from pan_scdg.align.vectors import TextCache
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.methods import Measurements, MethodOptions
-from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings, warn_about_texts
+from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings, list_unusual
 from pan_scdg.models.encoder import Encoder, load_encoder
 from pan_scdg.models.find import find_encoder
 from pan_scdg.profile import load_profile
-from pan_scdg.records import TextPair
+from pan_scdg.records import Reason, TextPair
 from pan_scdg.text.units import prepare_text
 
 NAME = "reuse-minilm"
@@ -58,7 +58,7 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(method: AlignmentMet
     assert [values[name] for name in ("sentences", "corresponding")] == [6, 6]
     others = 1.2 + 1.5 * values["focus"] + 1.5 * values["nearness"]
     assert same == pytest.approx(np.log1p(values["alignment"]) - 0.2 * np.log(36) + others)
-    assert SETTINGS.describe(values)["evidence"].startswith("6 of 6 sentences correspond to one of the source; longest")
+    assert SETTINGS.describe(values) == values
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_quotation_in_common_changes_no_score(method: AlignmentMethod) -> None
     assert min(copied, nothing_else) > alone + 0.3
     assert [one.values["left_out"] for one in scores] == [0, 1, 0, 0]
     assert scores[1].values["candidates"] == scores[0].values["candidates"]
-    assert "1 passage left out: in quotations, lists of references, formal parts or tables" in scores[1].warnings
+    assert Reason("left_out", {"passages": 1}) in scores[1].reasons
 
 
 def test_only_quotations_of_a_negative_pair_are_passages(method: AlignmentMethod) -> None:
@@ -242,11 +242,12 @@ def test_a_cache_forgets_the_texts_that_were_used_longest_ago() -> None:
 def test_texts_beyond_the_calibration_get_a_warning() -> None:
     usual = {"words": 900.0, "sentences": 90.0, "candidates": 14_000.0, "left_out": 0.0, "copied": 0.0}
     copied = {**usual, "words": 20.0, "copied": 20.0, "sentences": 1.0}
-    assert warn_about_texts(usual, SETTINGS) == warn_about_texts(copied, SETTINGS) == []
-    (short,) = warn_about_texts({**usual, "sentences": 1.0}, SETTINGS)
-    (long,) = warn_about_texts({**usual, "candidates": 14_001.0}, SETTINGS)
-    assert short.startswith("unclear:")
-    assert long.startswith("longer than")
-    assert warn_about_texts({**usual, "left_out": 2.0}, SETTINGS) == [
-        "2 passages left out: in quotations, lists of references, formal parts or tables"
-    ]
+    assert list_unusual(usual, SETTINGS) == list_unusual(copied, SETTINGS) == []
+    (short,) = list_unusual({**usual, "sentences": 1.0}, SETTINGS)
+    (long,) = list_unusual({**usual, "candidates": 14_001.0}, SETTINGS)
+    assert (short.code, short.numbers, long.code) == (
+        "few_sentences",
+        {"side": "suspicious", "sentences": 1},
+        "long_texts",
+    )
+    assert list_unusual({**usual, "left_out": 2.0}, SETTINGS) == [Reason("left_out", {"passages": 2})]

@@ -16,6 +16,7 @@ from pan_scdg.methods.bm25 import (
     count_statistics,
 )
 from pan_scdg.methods.simple import split_tokens
+from pan_scdg.records import Reason
 from tests.methods.conftest import measure
 
 TEXTS = st.lists(st.sampled_from(["ash", "Birch", "cedar", "elm"]), max_size=12).map(" ".join)
@@ -74,7 +75,7 @@ def test_a_copy_needs_sources(threshold: float, needed: int) -> None:
     assert score >= threshold > 0.5 * math.log(1 + (needed - 1.5) / 1.5)
     settings = Bm25PairSettings()
     few, enough = (count_statistics([f"word{i}" for i in range(n)]) for n in (needed - 1, needed))
-    (warning,) = settings.warn_of_sources(few, threshold)
-    assert f"{needed - 1} sources, and a score of {threshold:.3f} needs {needed} or more" in warning
+    (reason,) = settings.warn_of_sources(few, threshold)
+    assert reason == Reason("few_sources", {"sources": needed - 1, "score": threshold, "needed": needed})
     assert settings.warn_of_sources(enough, threshold) == []
     assert settings.warn_of_sources(few, None) == []

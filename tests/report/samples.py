@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pan_scdg.records import MeasuredPassage
+from pan_scdg.records import MeasuredPassage, Reason
 from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, TokenGains
+from pan_scdg.results.records import Decision, Finding
 from tests.passages import make_passage
 
 if TYPE_CHECKING:
@@ -29,6 +30,20 @@ RIGHT = (
     "Before noon the tide turned. Nets were empty, and the quay was silent. \x00 The master said this twice. "
     "The Board published its annals in seven volumes."
 )
+
+
+def make_pair(
+    suspicious: str,
+    source: str,
+    score: float | None,
+    finding: Finding,
+    passages: tuple[MeasuredPassage, ...] = (),
+    reasons: tuple[Reason, ...] = (),
+    gains: TokenGains | None = None,
+    **numbers: float,
+) -> ReportPair:
+    decision = Decision(suspicious, source, score, 0.5, finding == "likely", finding, reasons=reasons, numbers=numbers)
+    return ReportPair(decision, passages, gains)
 
 
 def find_place(text: str, part: str) -> tuple[int, int]:
@@ -69,9 +84,9 @@ def make_small_report() -> Report:
     gains = TokenGains(spans, tuple(round(0.01 * i - 0.5, 2) for i in range(len(spans))))
     first, second = f"anna {HOSTILE}.txt", "ben.txt"
     pairs = (
-        ReportPair(first, second, 0.9, "likely", PASSAGES, (f"a note on {second}",), gains),
-        ReportPair("carl.txt", second, 0.1, "no sign"),
-        ReportPair("carl.txt", first, None, "unclear"),
+        make_pair(first, second, 0.9, "likely", PASSAGES, (Reason(f"a note on {second}"),), gains),
+        make_pair("carl.txt", second, 0.1, "no sign"),
+        make_pair("carl.txt", first, None, "unclear"),
     )
     suspicious = {first: ReportText(first, LEFT), "carl.txt": ReportText("carl.txt", "Another text. " * 9, ("short",))}
     sources = {second: ReportText(second, RIGHT), first: ReportText(first, LEFT)}
@@ -97,7 +112,7 @@ def make_report_of_given_text() -> Report:
         "Given",
         {"dora": text.exclude_quotations("alignment")},
         {"book": ReportText("book", RIGHT)},
-        (ReportPair("dora", "book", 0.9, "likely", passages),),
+        (make_pair("dora", "book", 0.9, "likely", passages),),
         0.5,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pan_scdg.records import MeasuredPassage
-from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportText, TokenGains
 from tests.passages import make_passage
 from tests.report.samples import (
     GIVEN,
@@ -20,6 +20,7 @@ from tests.report.samples import (
     QUOTATION,
     RIGHT,
     list_violations,
+    make_pair,
     make_report_of_given_text,
     make_small_report,
     open_page,
@@ -208,9 +209,9 @@ def test_a_text_is_a_row_with_its_sources_and_a_share_that_follows_marks(page: "
     spans = ((0, 40), (30, 60)), ((50, 70),)
     passages = [tuple(MeasuredPassage(make_passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in pair) for pair in spans]
     pairs = (
-        ReportPair("b.txt", "a.txt", 0.9, "likely", passages[0]),
-        ReportPair("b.txt", "c.txt", 0.6, "likely", passages[1]),
-        ReportPair("a.txt", "c.txt", 0.1, "no sign"),
+        make_pair("b.txt", "a.txt", 0.9, "likely", passages[0]),
+        make_pair("b.txt", "c.txt", 0.6, "likely", passages[1]),
+        make_pair("a.txt", "c.txt", 0.1, "no sign"),
     )
     report = Report("Three", texts, texts, pairs, 0.5, within_class=True)
     open_page(page, save_report(report, tmp_path / "report.html"))
@@ -372,7 +373,7 @@ def test_a_hundred_thousand_tokens_a_side_can_be_read(page: "Page", tmp_path: Pa
     gains = TokenGains(spans, tuple((i * 37 % 80) / 10 - 2 for i in range(len(spans))))
     passages = tuple(MeasuredPassage(make_passage(start, 500, start, 500), 1.0, 1.0) for start in starts[:-1])
     names = {"a": ReportText("a", text)}, {"b": ReportText("b", text)}
-    report = Report("Long", *names, (ReportPair("a", "b", 1.0, "likely", passages, gains=gains),), 0.5)
+    report = Report("Long", *names, (make_pair("a", "b", 1.0, "likely", passages, gains=gains),), 0.5)
     open_page(page, save_report(report, tmp_path / "long.html"), "#pair-1")
     page.keyboard.press("3")
     wait_until(page, f"({LEVELS}).reduce((a, b) => a + b) > 100")
@@ -451,7 +452,7 @@ def test_of_a_large_report_the_table_begins_on_the_first_screen_and_the_matrix_f
         name: ReportText(name, f"The text of {name}. " * 20) for name in (f"a long name {i}.txt" for i in range(80))
     }
     names = list(texts)
-    pairs = tuple(ReportPair(a, b, 0.9, "likely") for a, b in zip(names[:40], names[40:]))
+    pairs = tuple(make_pair(a, b, 0.9, "likely") for a, b in zip(names[:40], names[40:]))
     warnings = tuple(f"not read: {i}.pdf" for i in range(40))
     path = save_report(Report("Many", texts, texts, pairs, 0.5, warnings=warnings), tmp_path / "report.html")
     open_page(page, path)

@@ -12,6 +12,7 @@ from pan_scdg.records import MeasuredPassage
 from pan_scdg.report.html import render_report
 from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from tests.passages import make_passage
+from tests.report.samples import make_pair
 
 PART = (
     r'<rect data-decision="(.*?)" x="(.*?)" y="(.*?)" width="(.*?)" height="(.*?)"><title>(\d+) .*?, from .*? to .*?</'
@@ -29,7 +30,7 @@ def render(pairs: Iterable[ReportPair], threshold: float | None = 0.5, length: i
 
 def render_scores(scores: Iterable[float], threshold: float | None) -> str:
     return render(
-        (ReportPair("a", "b", s, "no sign" if threshold is None or s < threshold else "likely") for s in scores),
+        (make_pair("a", "b", s, "no sign" if threshold is None or s < threshold else "likely") for s in scores),
         threshold,
     )
 
@@ -64,9 +65,9 @@ def read_areas(page: str) -> list[list[tuple[float, float]]]:
 
 
 def test_the_gains_along_a_text_are_the_means_of_its_parts_with_gaps_where_nothing_was_measured() -> None:
-    assert read_areas(render([ReportPair("a", "b", 1.0, "likely", gains=TokenGains((), ()))])) == []
+    assert read_areas(render([make_pair("a", "b", 1.0, "likely", gains=TokenGains((), ()))])) == []
     gains = TokenGains(tuple((i, i + 1) for i in range(320)), tuple(np.repeat([2.0, -2.0], 160).tolist()))
-    page = render([ReportPair("a", "b", 1.0, "likely", gains=gains)], length=320)
+    page = render([make_pair("a", "b", 1.0, "likely", gains=gains)], length=320)
     (area,) = read_areas(page)
     assert [y for _, y in area[2:-2]] == [0.0] * 80 + [100.0] * 80
     assert '<text class="scale" x="102" y="14">2.0</text>' in page
@@ -77,20 +78,20 @@ def test_the_gains_along_a_text_are_the_means_of_its_parts_with_gaps_where_nothi
         (tuple(zip(begins, begins[1:])), begins[-1], [(0, 1000)]),
     ):
         gains = TokenGains(spans, (1.0,) * len(spans))
-        areas = read_areas(render([ReportPair("a", "b", 1.0, "likely", gains=gains)], length=length))
+        areas = read_areas(render([make_pair("a", "b", 1.0, "likely", gains=gains)], length=length))
         assert [(area[0][0], area[-1][0]) for area in areas] == ends
 
 
 def test_the_map_shows_shares_of_both_texts() -> None:
     passages = (MeasuredPassage(make_passage(10, 10, 100, 50), 1.0, 1.0),)
-    page = render([ReportPair("a", "b", 1.0, "likely", passages)])
+    page = render([make_pair("a", "b", 1.0, "likely", passages)])
     # of a width of 885: a tenth to two tenths of the one text, a half to three quarters of the other
     assert re.findall(r'class="ribbon" points="(.*?)"', page) == ["88.5,16 177.0,16 663.8,44 442.5,44"]
 
 
 def read_matrix(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str], dict[tuple[str, str], str]] | None:
     """Return the names of rows and columns of the matrix, and the links of its cells."""
-    page = render(ReportPair(a, b, 1 - i / 1000, "likely") for i, (a, b) in enumerate(pairs))
+    page = render(make_pair(a, b, 1 - i / 1000, "likely") for i, (a, b) in enumerate(pairs))
     figure = page.partition('<figure class="matrix">')[2].partition("</figure>")[0]
     heads, *rows = re.findall("<tr>(.*?)</tr>", figure, re.S)
     columns = re.findall("<bdi.*?>(.*?)</bdi>", heads)
@@ -104,11 +105,11 @@ def read_matrix(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str],
 
 
 def test_the_matrix_has_the_best_texts_first() -> None:
-    assert "matrix" not in render([ReportPair("a", "b", 1.0, "likely")]).partition("<body>")[2]
+    assert "matrix" not in render([make_pair("a", "b", 1.0, "likely")]).partition("<body>")[2]
     assert read_matrix([("e", "f"), ("a", "f"), ("e", "g")]) == (
         ["e", "a"],
         ["f", "g"],
         {("e", "f"): "#pair-1", ("a", "f"): "#pair-2", ("e", "g"): "#pair-3"},
     )
-    page = render(ReportPair(f"a{i}", f"b{i}", 1.0, "likely") for i in range(100))
+    page = render(make_pair(f"a{i}", f"b{i}", 1.0, "likely") for i in range(100))
     assert "(the best 40 and\n    40 texts; the table has all)" in page

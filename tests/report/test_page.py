@@ -15,10 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from pan_scdg.records import MeasuredPassage
+from pan_scdg.records import MeasuredPassage, Reason
 from pan_scdg.report.html import render_report, render_summary
 from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
-from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains, make_report_pair
+from pan_scdg.report.records import Report, ReportText, TokenGains
 from tests.passages import make_passage
 from tests.report.samples import (
     GIVEN,
@@ -28,6 +28,7 @@ from tests.report.samples import (
     QUOTATION,
     RIGHT,
     Page,
+    make_pair,
     make_report_of_given_text,
     make_small_report,
 )
@@ -111,7 +112,7 @@ def test_equal_words_are_marked_on_both_sides() -> None:
     left, right = "Own. The Board of 1862 <b>sold</b> oil.", "Oil <b>sold</b> by the 🙂 Board in 1862. Rest."
     passage = MeasuredPassage(make_passage(5, len(left) - 5, 0, right.index(" Rest")), 0.5, 0.0)
     texts = {"a": ReportText("a", left)}, {"b": ReportText("b", right)}
-    page = Page(render_report(Report("Equal", *texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5)))
+    page = Page(render_report(Report("Equal", *texts, (make_pair("a", "b", 0.9, "likely", (passage,)),), 0.5)))
     row = page.source.partition('id="pair-1-1"')[2].partition("</tbody>")[0]
     words = [["Board", "1862 <b>sold</b> oil"], ["Oil <b>sold", "Board", "1862"]]
     assert [html.unescape(part) for part in re.findall('<span class="equal">(.*?)</span>', row)] == [
@@ -157,7 +158,7 @@ def test_a_page_of_a_thousand_pairs_is_not_larger_than_its_limit() -> None:
     spans = tuple((i, i + 4) for i in range(0, len(words), 4))
     gains = TokenGains(spans, tuple(1.0 for _ in spans))
     names = [(a, b) for a in list(texts)[:30] for b in list(texts)[30:]]
-    pairs = tuple(ReportPair(a, b, 1 - i / 2000, "likely", passages, (), gains) for i, (a, b) in enumerate(names))
+    pairs = tuple(make_pair(a, b, 1 - i / 2000, "likely", passages, (), gains) for i, (a, b) in enumerate(names))
     report = Report("Many", texts, texts, pairs, 0.2, passages_file="passages.jsonl")
     for max_bytes in (2_500_000, 7_000_000):
         page = render_report(report, max_bytes)
@@ -184,7 +185,7 @@ def test_a_page_of_queries_is_not_larger_than_its_limit_and_has_each_source_once
 
 def test_no_more_pairs_than_a_browser_can_bear_are_in_the_table() -> None:
     text = {"a": ReportText("a", "A text.")}
-    page = render_report(Report("Many", text, text, (ReportPair("a", "a", 0.1, "no sign"),) * 2100, None))
+    page = render_report(Report("Many", text, text, (make_pair("a", "a", 0.1, "no sign"),) * 2100, None))
     assert page.count("<tr data-number") == 2000
     assert "100 more pairs" in page
     assert "1,000 pairs without a link" in page
@@ -193,14 +194,14 @@ def test_no_more_pairs_than_a_browser_can_bear_are_in_the_table() -> None:
 def test_an_empty_report_and_an_empty_text_have_a_page() -> None:
     assert "0 pairs were compared" in render_report(Report("None", {}, {}, (), None))
     empty = {"e": ReportText("e", "")}
-    page = render_report(Report("Empty", empty, empty, (ReportPair("e", "e", None, "unclear"),), 0.5))
+    page = render_report(Report("Empty", empty, empty, (make_pair("e", "e", None, "unclear"),), 0.5))
     assert "No passage was located." in page
 
 
 def test_long_passages_are_shortened_in_the_table_only() -> None:
     words = {"a": ReportText("a", "lorem ipsum dolor " * 2000)}
     passage = MeasuredPassage(make_passage(0, 36_000, 0, 36_000), 1.0, 1.0)
-    page = render_report(Report("Long", words, words, (ReportPair("a", "a", 1.0, "likely", (passage,)),), 0.5))
+    page = render_report(Report("Long", words, words, (make_pair("a", "a", 1.0, "likely", (passage,)),), 0.5))
     assert page.count("[30,000 characters are left out here]") == 2
     assert page.count("lorem") == 2000 + 666
 
@@ -251,27 +252,29 @@ def test_measures_are_details_of_a_passage() -> None:
 def test_a_pair_shows_the_evidence_of_its_decision() -> None:
     report = make_small_report()
     evidence = "7 of 12 sentences correspond to one of the source; longest copied stretch 9 words"
-    record = {"score": 0.9, "threshold": 0.5, "decision": True, "method": "alignment", "unclear": None}
     names = report.pairs[0].suspicious, report.pairs[0].source
-    pair = make_report_pair({**record, "evidence": evidence}, names, (400, 400))
+    pair = make_pair(*names, 0.9, "likely", corresponding=7.0, sentences=12.0, copied=9.0)
     assert f">{evidence}<" in render_report(replace(report, pairs=(pair,)))
-    assert not make_report_pair(record, names, (400, 400)).evidence
+    assert "to one of the source" not in render_report(replace(report, pairs=(make_pair(*names, 0.9, "likely"),)))
 
 
 def test_an_unclear_pair_has_its_own_reasons_only() -> None:
     report = make_small_report()
-    pair = replace(report.pairs[1], finding="unclear", warnings=("the score is just below the threshold",))
+    names = report.pairs[1].suspicious, report.pairs[1].source
+    pair = make_pair(*names, 0.1, "unclear", reasons=(Reason("just_below"),))
     shown = render_report(replace(report, pairs=(pair,))).partition('<section class="pair"')[2]
     assert "just below the threshold" in shown
     assert "The score is near the threshold" not in shown
-    assert "The score is near the threshold" in render_report(replace(report, pairs=(replace(pair, warnings=()),)))
+    assert "The score is near the threshold" in render_report(
+        replace(report, pairs=(make_pair(*names, 0.1, "unclear"),))
+    )
 
 
 def test_texts_compared_with_each_other_are_no_sources() -> None:
     texts = {name: ReportText(name, f"The text of {name}. " * 20) for name in "ab"}
     passage = MeasuredPassage(make_passage(0, 100, 0, 100), 0.9, 0.9)
     page = render_report(
-        Report("Among", texts, texts, (ReportPair("a", "b", 0.9, "likely", (passage,)),), 0.5, within_class=True)
+        Report("Among", texts, texts, (make_pair("a", "b", 0.9, "likely", (passage,)),), 0.5, within_class=True)
     )
     assert sorted(Page(page).texts.values()) == [texts["a"].text, texts["b"].text]
     assert "Other text" in page
@@ -282,7 +285,7 @@ def render_text(name: str, text: str, spans: Iterable[tuple[int, int]] = ()) -> 
     """Return the page of a text with passages, compared with itself."""
     passages = tuple(MeasuredPassage(make_passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in spans)
     texts = {name: ReportText(name, text)}
-    return Page(render_report(Report("Text", texts, texts, (ReportPair(name, name, 1.0, "likely", passages),), 0.5)))
+    return Page(render_report(Report("Text", texts, texts, (make_pair(name, name, 1.0, "likely", passages),), 0.5)))
 
 
 def show_text(name: str, text: str) -> str:

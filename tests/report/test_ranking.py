@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from pan_scdg.records import MeasuredPassage
+from pan_scdg.records import MeasuredPassage, Reason
 from pan_scdg.report.html import render_report
-from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, make_report_pair
+from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, rank_pair
+from pan_scdg.report.wording import describe_reasons
 from tests.passages import make_passage
-from tests.report.samples import Page
+from tests.report.samples import Page, make_pair
 
 
 def make_report(pairs: tuple[ReportPair, ...], *, within_class: bool = False) -> Report:
@@ -22,13 +23,13 @@ def make_evidence(begin: int, end: int, begin2: int = 0, *, counts: bool = True)
 
 
 PAIRS = (
-    ReportPair(
+    make_pair(
         "b", "c", 1.5, "likely", (make_evidence(0, 40), make_evidence(30, 60), make_evidence(90, 99, counts=False))
     ),
-    ReportPair("b", "d", 0.7, "likely", (make_evidence(50, 70, 10), make_evidence(80, 100, 20))),
-    ReportPair("a", "c", 0.45, "unclear"),
-    ReportPair("a", "d", 0.4, "no sign"),
-    ReportPair("b", "a", 0.1, "no sign"),
+    make_pair("b", "d", 0.7, "likely", (make_evidence(50, 70, 10), make_evidence(80, 100, 20))),
+    make_pair("a", "c", 0.45, "unclear"),
+    make_pair("a", "d", 0.4, "no sign"),
+    make_pair("b", "a", 0.1, "no sign"),
 )
 
 
@@ -60,7 +61,10 @@ def test_what_all_were_given_is_no_part_of_the_share() -> None:
 
 
 def test_a_text_that_is_too_short_says_nothing_about_the_others() -> None:
-    pairs = (ReportPair("a", "b", 0.9, "unclear", too_short=("b",)), ReportPair("a", "c", 0.1, "no sign"))
+    pairs = (
+        make_pair("a", "b", 0.9, "unclear", reasons=(Reason("few_words", {"side": "source", "words": 3}),)),
+        make_pair("a", "c", 0.1, "no sign"),
+    )
     assert read_texts(make_report(pairs, within_class=True)) == [
         ("b", "◐ unclear", "64", "0 %", ""),
         ("a", "○ no sign", "16", "0 %", ""),
@@ -69,14 +73,24 @@ def test_a_text_that_is_too_short_says_nothing_about_the_others() -> None:
     ]
 
 
-@pytest.mark.parametrize(("unclear", "too_short"), [(None, ("s",)), ("the score is just below the threshold", ())])
+@pytest.mark.parametrize(("codes", "short_texts"), [((), ("s",)), (("just_below",), ())])
 def test_a_score_that_is_a_sign_by_itself_counts_for_both_texts(
-    unclear: str | None, too_short: tuple[str, ...]
+    codes: tuple[str, ...], short_texts: tuple[str, ...]
 ) -> None:
-    record = {"score": 0.6, "threshold": 0.66, "decision": False, "method": "alignment", "unclear": unclear}
-    pair = make_report_pair(record, ("t", "s"), (400, 10))
-    assert (pair.finding, pair.too_short) == ("unclear", too_short)
-    assert "s has 10 words" in pair.warnings[-1]
+    reasons = (Reason("few_words", {"side": "source", "words": 10}), *map(Reason, codes))
+    pair = make_pair("t", "s", 0.4, "unclear", reasons=reasons)
+    assert pair.short_texts == short_texts
+    assert describe_reasons(pair.record)[0] == "s has 10 words: too short to tell"
+
+
+def test_pairs_and_texts_are_sorted_by_points_with_the_finding_beside() -> None:
+    usual = Reason("usual_score", {"highest": 0.34})
+    unclear, likely = make_pair("a", "b", 0.57, "unclear", reasons=(usual,)), make_pair("a", "c", 0.55, "likely")
+    assert sorted([likely, unclear], key=rank_pair) == [unclear, likely]
+    page = render_report(make_report((unclear, likely)))
+    assert [row["data-decision"] for row in Page(page).rows] == ["unclear", "likely"]
+    assert "53 points; other pairs of these texts reach 40" in page.partition('<h2 id="pairs">')[2]
+    assert read_texts(make_report((unclear, likely)))[0] == ("a", "● likely", "52", "0 %", "b c")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +103,7 @@ def test_a_score_that_is_a_sign_by_itself_counts_for_both_texts(
 def test_the_threshold_is_at_50_points_and_without_one_above_zero_there_are_none(
     score: float | None, threshold: float | None, points: str
 ) -> None:
-    report = replace(make_report((ReportPair("a", "b", score, "unclear"),)), threshold=threshold)
+    report = replace(make_report((make_pair("a", "b", score, "unclear"),)), threshold=threshold)
     assert Page(render_report(report)).rows[0]["score"] == points
 
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.records import Reason
+from pan_scdg.report.wording import describe_reasons
 from pan_scdg.results.files import format_line, write_lines
-from pan_scdg.results.records import read_decisions
+from pan_scdg.results.records import Decision, read_decisions
 
 
 def test_decision_line_word_by_word() -> None:
@@ -65,9 +67,27 @@ def test_values_without_a_json_form_are_refused(value: object) -> None:
         format_line({"x": value})
 
 
-def test_decisions_are_read_back(tmp_path: Path) -> None:
-    records: list[dict[str, object]] = [
-        {"suspicious": "s", "source": r, "decision": True, "score": 0.5, "warnings": []} for r in "ab"
-    ]
-    write_lines(tmp_path, "decisions.jsonl", records, rounded=True)
-    assert read_decisions(tmp_path / "decisions.jsonl") == records
+def test_decisions_are_read_as_they_were_written_and_those_of_other_systems_by_their_decision(tmp_path: Path) -> None:
+    whole = Decision(
+        *("s", "a", 0.5, 0.25, False, "unclear"),
+        near_threshold=True,
+        reasons=(Reason("few_words", {"side": "source", "words": 3}), Reason("not_scored", {"cause": "é"})),
+        method="alignment",
+        numbers={"alignment": 1.5, "aggregation": "top"},
+        negatives_at_least=0.125,
+        negatives=8,
+        suspicious_name="essay",
+        source_name="book",
+    )
+    other = Decision("s", "b", None, None, True, "likely")
+    lines = [whole.to_json(), {"suspicious": "s", "source": "b", "decision": True, "notes": ["ignored"]}]
+    write_lines(tmp_path, "decisions.jsonl", lines, rounded=True)
+    assert read_decisions(tmp_path / "decisions.jsonl") == [whole, other]
+
+
+def test_a_swapped_decision_names_the_same_texts() -> None:
+    reason = Reason("few_words", {"side": "source", "words": 3})
+    decision = Decision("s", "r", 0.5, 0.25, False, "unclear", reasons=(reason,))
+    swapped = decision.swap()
+    assert (swapped.key, swapped.swapped) == (("r", "s"), True)
+    assert describe_reasons(decision) == describe_reasons(swapped) == ["r has 3 words: too short to tell"]
