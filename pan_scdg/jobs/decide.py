@@ -11,7 +11,14 @@ from pan_scdg.jobs.calibrate import check_scores_profile
 from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
 from pan_scdg.jobs.options import RunOptions, Sample, choose_items
 from pan_scdg.jobs.pair_files import write_decisions, write_passages, write_scores
-from pan_scdg.jobs.pairs import NO_PASSAGE, add_detections, note_languages, warn_about_few_detections, write_detections
+from pan_scdg.jobs.pairs import (
+    NO_PASSAGE,
+    add_detections,
+    add_names,
+    note_languages,
+    warn_about_few_detections,
+    write_detections,
+)
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.notices import Notices
@@ -22,13 +29,14 @@ from pan_scdg.pan.truth import read_feature_files
 from pan_scdg.pan.untrusted import is_file
 from pan_scdg.profile import Profile
 from pan_scdg.progress import format_count
-from pan_scdg.records import DocumentPair, MeasuredPassage, Passage, Span
+from pan_scdg.records import DocumentPair, MeasuredPassage, Passage, Reason, Span
 from pan_scdg.report.records import read_evidence
 from pan_scdg.results.files import DECISIONS, GAINS, PASSAGES, SCORES, read_lines, read_optional
 from pan_scdg.results.folder import ScoreFile, WorkFolder, list_changed_files, open_result, require_job
+from pan_scdg.results.records import FEW_WORDS, NOT_SCORED, parse_reason, read_decisions
 
 DETECTED = "detected-plagiarism"
-NOT_SEARCHED = "decided again from its score, and no passage is recorded: the detection covers both documents"
+NOT_SEARCHED = Reason("not_searched")
 NO_SCORE = "the result has no score of this pair"
 OF_THE_RESULT = ("format", "commit", "machine", "packages", "files", "incidents")
 """Fields of ``job.json`` that do not identify the job."""
@@ -51,8 +59,7 @@ class DecideOptions:
 class Recorded(NamedTuple):
     """The former decisions and passages of a result, by pair; without any if it has scores only."""
 
-    reasons: Mapping[Key, Sequence[str]]
-    """The warnings about each pair."""
+    reasons: Mapping[Key, Sequence[Reason]]
     passages: Mapping[Key, Sequence[MeasuredPassage]]
 
 
@@ -87,7 +94,7 @@ def decide_again(profile: Profile, options: DecideOptions) -> list[str]:
         note_languages(decided, notices)
         detected = [_detect(one, profile, result) for one in decided]
         names = read_names(corpus.pairs_file.parent)
-        decided = [one.name(names) for one, _ in detected]
+        decided = [add_names(one, names) for one, _ in detected]
         files = [*write_detections(work.staged, detected), *write_passages(work.staged, decided)]
         files += [write_decisions(work.staged, decided), _copy_scores(work, result, pairs)]
         if is_file(result / GAINS):
@@ -107,19 +114,21 @@ def _decide(
     for pair in pairs:
         reasons = recorded.reasons.get(pair.key, ())
         if pair.key not in scores:
-            reason = next((text.partition(": ")[2] for text in reasons if text.startswith("not scored")), NO_SCORE)
-            decided.append(DecidedPair(pair, rule.decide_failed(UserError(reason, "score it", pair.suspicious.path))))
+            cause = next((str(reason.numbers["cause"]) for reason in reasons if reason.code == NOT_SCORED), NO_SCORE)
+            error = UserError(cause, "score it", pair.suspicious.path)
+            decided.append(DecidedPair(pair, rule.decide_failed(pair, error)))
             continue
         line = scores[pair.key]
-        measured = Measurements(line["values"], tuple(line["warnings"]))
+        measured = Measurements(line["values"], tuple(map(parse_reason, line["reasons"])))
+        few_words = [reason for reason in reasons if reason.code == FEW_WORDS]
         try:
-            record = rule.decide(measured.values, measured.warnings)
+            record = rule.decide(pair, measured, few_words)
         except KeyError as e:
             what = f"has no {e.args[0]}, which the profile decides by"
             raise UserError(what, "score with it: `run --scores-only`", result / SCORES) from e
-        passages = [p for p in recorded.passages.get(pair.key, ()) if record["decision"] or not p.counts]
+        passages = [p for p in recorded.passages.get(pair.key, ()) if record.decision or not p.counts]
         one = DecidedPair(pair, record, measured, passages)
-        decided.append(one.warn(NO_PASSAGE) if one.decision and NO_PASSAGE in reasons else one)
+        decided.append(one.add(NO_PASSAGE) if one.decision and NO_PASSAGE in reasons else one)
     return decided
 
 
@@ -131,7 +140,8 @@ def _read_recorded(result: Path) -> Recorded:
 
     for key, passage in read_optional(result / PASSAGES, lambda line: (read_key(line), read_evidence(line))):
         passages.setdefault(key, []).append(passage)
-    reasons = dict(read_optional(result / DECISIONS, lambda line: (read_key(line), list(line["warnings"]))))
+    decisions = read_decisions(result / DECISIONS) if is_file(result / DECISIONS) else []
+    reasons = {decision.key: decision.reasons for decision in decisions}
     return Recorded(reasons, passages)
 
 
@@ -149,7 +159,7 @@ def _detect(one: DecidedPair, profile: Profile, result: Path) -> tuple[DecidedPa
         return add_detections(one, PairWorker(profile, MethodOptions()))
     lengths = [len(read_text(text)) for text in (one.pair.suspicious, one.pair.source)]
     whole = [Passage(Span(0, lengths[0]), Span(0, lengths[1]))] if all(lengths) else []
-    return one if profile.passages is None else one.warn(NOT_SEARCHED), whole
+    return one if profile.passages is None else one.add(NOT_SEARCHED), whole
 
 
 def _copy_scores(work: WorkFolder, result: Path, pairs: Sequence[DocumentPair]) -> str:
@@ -160,7 +170,7 @@ def _copy_scores(work: WorkFolder, result: Path, pairs: Sequence[DocumentPair]) 
 
 def _describe_new_positives(decided: Sequence[DecidedPair]) -> list[str]:
     """Return a warning about the positive pairs that have no recorded passage."""
-    count = sum(NOT_SEARCHED in one.record["warnings"] for one in decided)
+    count = sum(NOT_SEARCHED in one.record.reasons for one in decided)
     if not count:
         return []
     subject = f"{format_count(count, 'positive pair')} {'has' if count == 1 else 'have'} no recorded passage"

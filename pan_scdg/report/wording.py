@@ -143,6 +143,9 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any], Decision], str]] = {
     "too_little_text": lambda n, d: "the score reaches the threshold, but there is too little text to decide",
     "usual_score": _describe_usual,
     "no_passage": lambda n, d: "no passage found: the detection covers both documents",
+    "not_searched": lambda n, d: (
+        "decided again from its score, and no passage is recorded: the detection covers both documents"
+    ),
     "undetected": lambda n, d: "decided positive without a passage",
 }
 """The sentence of each code, from its numbers and the decision."""

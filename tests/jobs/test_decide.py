@@ -89,14 +89,14 @@ def test_passages_are_those_of_the_result(
         assert record["decision"] == (record["score"] >= threshold)
         if before["decision"]:
             assert (tmp_path / "b" / name).read_bytes() == (with_passages / name).read_bytes()
-            assert record["warnings"] == before["warnings"]
+            assert record["reasons"] == before["reasons"]
         elif record["decision"]:
             new += 1
             (feature,) = read_feature_files([tmp_path / "b" / name], "detected-plagiarism")
             lengths = [len((pairs_input / side / f"{record[key]}.txt").read_text(encoding="utf-8"))
                        for side, key in (("susp", "suspicious"), ("src", "source"))]  # fmt: skip
             assert [feature.target, feature.source_span] == [(0, length) for length in lengths]
-            assert record["warnings"] == [*before["warnings"], NOT_SEARCHED]
+            assert record["reasons"] == [*before["reasons"], NOT_SEARCHED.to_json()]
     assert new == 2
     assert "warning: 2 positive pairs have no recorded passage: the detection covers both documents" in done.err
     assert (tmp_path / "b" / "passages.jsonl").read_bytes() == (with_passages / "passages.jsonl").read_bytes()
@@ -114,7 +114,7 @@ def test_a_pair_without_a_score_keeps_its_reason(
     before, after = (records(tmp_path / name / "decisions.jsonl") for name in "ab")
     unscored = [(one, two) for one, two in zip(before, after) if one["score"] is None]
     assert len(unscored) == 2
-    assert all(two["decision"] is False and two["warnings"] == one["warnings"] for one, two in unscored)
+    assert all(two["decision"] is False and two["reasons"] == one["reasons"] for one, two in unscored)
 
 
 @pytest.mark.parametrize(
