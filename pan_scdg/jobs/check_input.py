@@ -170,10 +170,14 @@ def collect_texts(inputs: CheckPaths, notices: Notices) -> CheckInput:
     written = [*suspicious, *old]
     excluded: list[str] = []
     if received is not None and inputs.handout is not None:
-        sources, _ = _exclude_handout(sources, received)
+        masked, in_sources = _exclude_handout(sources, received)
+        sources = [text for text in masked if not _is_covered(text)]
         written, excluded = _exclude_handout(written, received)
-        if not excluded:
+        if not excluded and not in_sources:
             notices.add_file(NO_HANDOUT, inputs.handout.name)
+        excluded += [f"Left out: the template covers {text.shown.name}" for text in masked if _is_covered(text)]
+        if masked and not sources and not old and not inputs.within_class:
+            raise UserError("the template covers all sources", "give other sources, or no --template", inputs.handout)
     authors = [text.author for text in written]
     required = count_required(_count_authors(authors[: len(suspicious)]))
     written, lines = _exclude_questions(written, sources, required, authors)
@@ -250,6 +254,11 @@ def _exclude_handout(texts: Sequence[CheckedText], handout: str) -> tuple[list[C
         count += bool(spans)
     found = format_count(int(is_found.sum()), "word")
     return masked, [f"Excluded: {found} of the template in {count} of {len(texts)} texts"] if count else []
+
+
+def _is_covered(text: CheckedText) -> bool:
+    """Return True if too few words of a text are left beside the template to compare it with anything."""
+    return count_words(text.text) < MIN_WORDS <= count_words(text.shown.text)
 
 
 def _list_lines(text: str, words: Words) -> Iterator[tuple[tuple[int, int], tuple[str, ...]]]:

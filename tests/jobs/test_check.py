@@ -412,6 +412,19 @@ def test_headings_that_a_teacher_gave_are_no_sign(
     assert [row["decision"] for row in rows] == ["no sign"] * 15, [row["score"] for row in rows]
 
 
+def test_a_source_that_the_template_covers_is_left_out(check: Callable[..., Any], tmp_path: Path) -> None:
+    sources = ESSAYS / "sources"
+    texts = write(tmp_path / "texts", {"a.txt": (ESSAYS / "suspicious" / "alice.txt").read_text()})
+    two = write(tmp_path / "two", {n: (sources / n).read_text() for n in ("roman-roads.txt", "the-great-stink.txt")})
+    done = check(texts, two, "--template", sources / "roman-roads.txt")
+    assert "Left out: the template covers roman-roads.txt" in done.err
+    assert "none of the texts" not in done.err
+    assert [row["source"] for row in read_rows(tmp_path / "out")] == ["the-great-stink.txt"]
+    roads = sources / "roman-roads.txt"
+    alone = check(texts, roads, "--template", roads, output="alone", code=2)
+    assert "the template covers all sources" in alone.err
+
+
 def test_a_template_is_no_passage_of_a_text_that_half_consists_of_it(check: Callable[..., Any], tmp_path: Path) -> None:
     given, copied = (SOURCE.read_text()[first : first + 700] for first in (0, 700))
     template = write(tmp_path, {"template.txt": f"Roman roads\n\n{given}"}) / "template.txt"
