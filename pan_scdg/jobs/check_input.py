@@ -23,19 +23,12 @@ from pan_scdg.notices import Notices
 from pan_scdg.progress import format_count
 from pan_scdg.records import TextFile
 from pan_scdg.report.records import Excluded, ReportText, hide_excluded
+from pan_scdg.report.wording import DISGUISE, NOT_ENGLISH
+from pan_scdg.text.disguise import find_disguise
+from pan_scdg.text.languages import seems_english
 from pan_scdg.text.references import LINE
 from pan_scdg.text.units import Words, count_words, read_words
 
-WORD = re.compile(r"[^\W\d_]+")
-_FREQUENT_WORDS = """
-the of and to in a is that was it for on with as be at by this are from or have an not which were they their but has had
-his her its we you can all one there been if more when who will would so what about into than them these
-"""
-FREQUENT_WORDS = frozenset(_FREQUENT_WORDS.split())
-"""Words of every English text, about two of five; of other languages that share some, at most one of eight."""
-MIN_ENGLISH_SHARE, MIN_ENGLISH_WORDS = 0.2, 20
-"""Least share of frequent words in an English text, and the least words for which it is measured."""
-NOT_ENGLISH = "not calibrated for this language: the text does not seem to be English"
 _EMBEDDED = re.compile(
     r"data:[\w/+.-]{1,99};base64,\s?[A-Za-z0-9+/=]+(?:\s+[A-Za-z0-9+/=]{50,})*(?:\s[A-Za-z0-9+/=]+(?=\s*[)\"'>]))?"
     r"|^(?:[A-Za-z0-9+/=]{50,}\r?\n){3,}(?:[A-Za-z0-9+/=]+$)?"
@@ -319,18 +312,13 @@ def _describe_stretches(shared: Sequence[Sequence[SharedStretch]], texts: Sequen
 
 
 def _warn(text: CheckedText, notices: Notices) -> CheckedText:
-    """Return a text with its number of words, and warnings about its language and its length."""
+    """Return a text with its number of words, and warnings about how it is written and its length."""
     words, warnings = count_words(text.text), list(text.shown.warnings)
-    if not _seems_english(text.text):
-        notices.add_file("not calibrated for this language (English is)", text.shown.name)
-        warnings.append(NOT_ENGLISH)
+    if not seems_english(text.text):
+        notices.add_file(NOT_ENGLISH, text.shown.name)
+    if characters := find_disguise(text.text):
+        notices.add_file(f"{DISGUISE} ({characters})", text.shown.name)
+        warnings.append(f"it has characters that disguise it ({characters}): read it as it looks")
     if words < MIN_WORDS:
         warnings.append(f"{format_count(words, 'word')}, fewer than {MIN_WORDS}: too short for a decision")
     return text._replace(shown=text.shown._replace(warnings=tuple(warnings)), words=words)
-
-
-def _seems_english(text: str) -> bool:
-    """Return True if enough words of a text are frequent English words, or the text is very short."""
-    words = WORD.findall(text.lower())
-    frequent = sum(word in FREQUENT_WORDS for word in words)
-    return len(words) < MIN_ENGLISH_WORDS or frequent >= MIN_ENGLISH_SHARE * len(words)

@@ -14,6 +14,8 @@ from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, MethodSettings, Value
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, MeasuredPassage, Reason, TextFile, TokenGains
 from pan_scdg.results.records import (
+    DISGUISED,
+    FEW_WORDS,
     JUST_BELOW,
     NOT_SCORED,
     SIGNS,
@@ -108,21 +110,21 @@ class DecisionRule:
         self._noise = decide.noise if same_model and same_dtype else None
         self._calibration = decide.calibration if same_model else None
 
-    def decide(self, pair: DocumentPair, measured: Measurements, few_words: Sequence[Reason] = ()) -> Decision:
+    def decide(self, pair: DocumentPair, measured: Measurements, about_texts: Sequence[Reason] = ()) -> Decision:
         """Return the decision about a pair.
 
         Args:
             pair: the documents.
             measured: what the method measured on them.
-            few_words: a reason for each text with fewer words than `MIN_WORDS`.
+            about_texts: reasons that the texts give: fewer words than `MIN_WORDS`, and characters that disguise them.
         """
         values = measured.values
         number = float(self.settings.compute_score(values))
         score = None if math.isnan(number) else number  # a logistic model without weights
         decision = self._compare(score, values)
         reasons = [*measured.reasons, *self.settings.warn(values, self.threshold, self._calibration)]
-        if score is not None and not (decision and self.settings.decides_short_texts):
-            reasons += few_words
+        is_long_enough = score is None or (decision and self.settings.decides_short_texts)
+        reasons += [reason for reason in about_texts if reason.code != FEW_WORDS or not is_long_enough]
         share = self._measure_negatives(score)
         is_near = self._is_near_threshold(score)
         if decision is False and score is not None and self.threshold is not None:
@@ -188,7 +190,7 @@ class DecisionRule:
 def find_finding(score: float | None, decision: bool | None, reasons: Sequence[Reason]) -> Finding:
     """Return the decision as people read it."""
     codes = {reason.code for reason in reasons}
-    if score is None or decision is None or codes & TOO_SHORT or (UNKNOWN_SCRIPT in codes and not decision):
+    if score is None or decision is None or codes & TOO_SHORT or (codes & {UNKNOWN_SCRIPT, DISGUISED} and not decision):
         return "unclear"
     if decision:
         return "likely"

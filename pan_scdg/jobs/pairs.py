@@ -19,6 +19,7 @@ from pan_scdg.jobs.pipeline import PairScores, compute_pairs, score_pairs
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.logs import say
 from pan_scdg.methods import UNKNOWN_SCRIPT, MethodOptions
+from pan_scdg.methods.alignment import OTHER_LANGUAGE
 from pan_scdg.models.find import describe_models
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
@@ -30,9 +31,10 @@ from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, format_count
 from pan_scdg.records import DocumentPair, Passage, Reason, Span, TokenGains
 from pan_scdg.report.pages import write_page
-from pan_scdg.report.wording import UNLIKE_WORDS, describe_fact, describe_reason
+from pan_scdg.report.wording import DISGUISE, NOT_ENGLISH, UNLIKE_WORDS, describe_fact, describe_reason
 from pan_scdg.results.files import DECISIONS, PAGE, SCORES
 from pan_scdg.results.folder import ScoreFile, open_result
+from pan_scdg.results.records import DISGUISED, SIDES
 from pan_scdg.scdg.calibration_range import RARE_WORDS
 
 MIN_DETECTIONS = 2
@@ -149,12 +151,15 @@ def _read_gains(pairs: Sequence[DocumentPair], scores: ScoreFile) -> Iterator[tu
 
 
 def note_languages(decided: Sequence[DecidedPair], notices: Notices) -> None:
-    """Count the pairs in scripts or languages that the models of the profile do not know."""
+    """Count the texts in scripts or languages that the profile does not know, and those that are disguised."""
+    told = {RARE_WORDS: UNLIKE_WORDS, OTHER_LANGUAGE: NOT_ENGLISH, DISGUISED: DISGUISE}
     for one in decided:
         for reason in one.record.reasons:
-            if reason.code in (UNKNOWN_SCRIPT, RARE_WORDS):
-                what = UNLIKE_WORDS if reason.code == RARE_WORDS else describe_reason(reason, one.record)
-                notices.add(what, str(one.pair.suspicious.path))
+            if reason.code in {UNKNOWN_SCRIPT, *told}:
+                what = told.get(reason.code) or describe_reason(reason, one.record)
+                characters = reason.numbers.get("characters")
+                text = one.pair.source if reason.numbers.get("side") == SIDES[1] else one.pair.suspicious
+                notices.add(f"{what} ({characters})" if characters else what, str(text.path))
 
 
 def add_detections(one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, Sequence[Passage]]:

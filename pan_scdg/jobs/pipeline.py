@@ -18,7 +18,8 @@ from pan_scdg.notices import Notices
 from pan_scdg.progress import Progress
 from pan_scdg.records import DocumentPair, MeasuredPassage, Reason, TokenGains
 from pan_scdg.results.folder import ScoreFile
-from pan_scdg.results.records import FEW_WORDS, SIDES, parse_reason
+from pan_scdg.results.records import DISGUISED, FEW_WORDS, SIDES, parse_reason
+from pan_scdg.text.disguise import find_disguise
 from pan_scdg.text.units import count_words
 
 BATCH_CHARACTERS = 50_000
@@ -88,8 +89,8 @@ class CheckedPairs:
 
     lengths: dict[DocumentPair, tuple[int, int]] = field(default_factory=dict)
     """Of target and source."""
-    few_words: dict[DocumentPair, list[Reason]] = field(default_factory=dict)
-    """A reason for each of their texts that has few words."""
+    about_texts: dict[DocumentPair, list[Reason]] = field(default_factory=dict)
+    """Reasons that their texts give: few words, or characters that disguise them."""
     errors: dict[DocumentPair, UserError] = field(default_factory=dict)
 
 
@@ -189,7 +190,7 @@ def _check_pairs(
                 worker.method.check(texts)
                 target, source = texts.originals
                 checked.lengths[pair] = len(target), len(source)
-                checked.few_words[pair] = list(_list_few_words(target, source))
+                checked.about_texts[pair] = list(_describe_texts(target, source))
             except UserError as e:
                 if on_error == "raise":
                     raise
@@ -208,11 +209,13 @@ def _check_pairs(
     return checked
 
 
-def _list_few_words(*texts: str) -> Iterator[Reason]:
+def _describe_texts(*texts: str) -> Iterator[Reason]:
     for side, text in zip(SIDES, texts, strict=True):
         # most texts have enough words at their beginning
         if count_words(text[:BEGINNING_CHARACTERS]) < 2 * MIN_WORDS and (count := count_words(text)) < MIN_WORDS:
             yield Reason(FEW_WORDS, {"side": side, "words": count})
+        if characters := find_disguise(text):
+            yield Reason(DISGUISED, {"side": side, "characters": characters})
 
 
 def _stop_on_errors(checked: CheckedPairs, on_error: OnError) -> None:
@@ -253,7 +256,7 @@ def decide_pairs(
             decided.append(DecidedPair(pair, rule.decide_failed(pair, checked.errors[pair])))
         else:
             score = scores[pair]
-            decided.append(DecidedPair(pair, rule.decide(pair, score, checked.few_words[pair]), score))
+            decided.append(DecidedPair(pair, rule.decide(pair, score, checked.about_texts[pair]), score))
     return decided
 
 

@@ -29,11 +29,14 @@ from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values
 from pan_scdg.records import MeasuredPassage, Passage, Reason, Span, TextPair
 from pan_scdg.settings import Calibration, ProfileTables
+from pan_scdg.text.languages import seems_english
 from pan_scdg.text.units import Integers
 
 MAX_CALIBRATED_CANDIDATES = 14_000
 """Pairs of sentences, which 99 % of the calibration pairs of the shipped threshold do not exceed: two texts of about
 15,000 characters. Longer ones match by chance more often: benchmarks/results/verdicts.md."""
+OTHER_LANGUAGE = "other_language"
+"""The code of a reason: a text does not seem to be in the language of the calibration."""
 MIN_MATCH = 2.5
 """Score of an alignment of sentences that is shown as a passage: four sentences that match, or two that share words."""
 MIN_SUMMARY_SENTENCES, MIN_SUMMARY_COSINE = 3, 0.52
@@ -144,6 +147,8 @@ class AlignmentMethod(Method):
         for pair in pairs:
             values = self._measure(pair.target, pair.source)
             reasons = [UNREAD] if self._is_unread(pair.target, pair.source) else []
+            sides = {"suspicious": pair.target, "source": pair.source}
+            reasons += [Reason(OTHER_LANGUAGE, {"side": s}) for s, text in sides.items() if not seems_english(text)]
             reasons += list_unusual(values, self.settings)
             scores.append(Measurements(values, tuple(reasons)))
         return scores

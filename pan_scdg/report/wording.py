@@ -8,7 +8,7 @@ from pan_scdg.progress import format_count
 from pan_scdg.records import MeasuredPassage, Reason
 from pan_scdg.report.ranking import has_points, measure_points
 from pan_scdg.report.records import QUOTED, Report
-from pan_scdg.results.records import NOT_SCORED, SIDES, SIGNS, TOO_SHORT, Decision, Finding
+from pan_scdg.results.records import DISGUISED, NOT_SCORED, SIDES, SIGNS, TOO_SHORT, Decision, Finding
 from pan_scdg.text.parts import MAX_QUOTATION_WORDS
 from pan_scdg.version import __version__
 
@@ -34,6 +34,8 @@ QUOTATION_RULE = (
 )
 REASON_BELOW = "Unclear, for the reason below. Read both texts."
 UNREAD_SCRIPT = "the embedding model does not know the script"
+NOT_ENGLISH = "not calibrated for this language (English is)"
+DISGUISE = "characters that disguise the text"
 UNLIKE_WORDS = "outside calibration: language or characters"
 EQUAL_SOURCES = "Another source explains it as well."
 UNDECIDED = "no decisions: the threshold was chosen with another model"
@@ -91,7 +93,7 @@ def describe_fact(reason: Reason) -> str:
 
 def explain_unclear(decision: Decision) -> str:
     """Return why a pair is unclear, in one sentence; empty for any other pair."""
-    codes = (*SIGNS, *TOO_SHORT, "unknown_script", NOT_SCORED)
+    codes = (*SIGNS, *TOO_SHORT, DISGUISED, "unknown_script", NOT_SCORED)
     reason = decision.find_reason(*codes) if decision.finding == "unclear" else None
     return "" if reason is None else describe_reason(reason, decision)
 
@@ -110,6 +112,8 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any], Decision], str]] = {
         f"{n['text']} has {format_count(n['sentences'], 'sentence')} to compare: too short to tell"
     ),
     "few_words": lambda n, d: f"{n['text']} has {format_count(n['words'], 'word')}: too short to tell",
+    "disguised": lambda n, d: f"{n['text']} has characters that disguise it ({n['characters']}): read it as it looks",
+    "other_language": lambda n, d: f"{n['text']} does not seem to be English: not calibrated for its language",
     "long_texts": lambda n, d: "longer than the texts of the calibration: more matches by chance",
     "left_out": lambda n, d: (
         f"{format_count(n['passages'], 'passage')} left out: in quotations, lists of references, formal parts or tables"

@@ -18,6 +18,8 @@ FEW_WORDS, FEW_SENTENCES = "few_words", "few_sentences"
 SIGNS = {JUST_BELOW, TOO_LITTLE_TEXT, USUAL_SCORE}
 """Codes by which a pair without reuse is unclear for its score."""
 TOO_SHORT = {FEW_WORDS, FEW_SENTENCES}
+DISGUISED = "disguised"
+"""Code: letters of a text are read in another order, or apart, than a reader sees them."""
 SIDES = ("suspicious", "source")
 OTHER_SIDE = {"suspicious": "source", "source": "suspicious"}
 
