@@ -42,7 +42,9 @@ def _read_tables() -> tuple[dict[str, str | list[str]], ...]:
 
 @lru_cache(64)
 def seems_english(text: str) -> bool:
-    """Return True if enough words of a text are frequent English words, or the text is very short."""
+    """Return True if enough words of a text are frequent English words; also if it is very short, or letters apart."""
     words = _WORD.findall(text[:SAMPLE_CHARACTERS].lower())
+    if 2 * sum(len(word) == 1 for word in words) > len(words):
+        return True
     frequent = sum(word in FREQUENT_WORDS for word in words)
     return len(words) < MIN_ENGLISH_WORDS or frequent >= MIN_ENGLISH_SHARE * len(words)

@@ -5,6 +5,7 @@ The texts are short: four paragraphs of the author, with one that is copied or r
 
 import calendar
 import csv
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -564,3 +565,34 @@ def test_a_folder_of_all_sorts_is_compared_by_check(cli: Callable[..., Any], tmp
     for part in (f"{HIDDEN}: white.docx", "essay.rtf", "scan.pdf", "damaged.odt"):
         assert part in done.err
     assert "~$white.docx" not in done.err
+
+
+@pytest.mark.usefixtures("real_encoder")
+def test_run_and_check_name_disguised_and_foreign_texts(cli: Callable[..., Any], tmp_path: Path) -> None:
+    german = "Der Fluss hat sein Bett vergessen, und niemand am Kai sagte ein Wort dazu, weil es schon dunkel war. " * 4
+    texts = {
+        "reversed": join(f"\u202e{COPIED[::-1]}"),
+        "apart": join(" ".join(COPIED.replace(" ", ""))),
+        "german": german,
+        "other": german.replace("Kai", "Ufer"),
+    }
+    for name, text in {**{f"susp/{name}": text for name, text in texts.items()}, "src/ice": SOURCE}.items():
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "in" / f"{name}.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "in" / "pairs").write_text("".join(f"{name}.txt ice.txt\n" for name in texts))
+    commands = {
+        "run": ("run", "--input", tmp_path / "in", "--output", tmp_path / "run"),
+        "check": ("check", tmp_path / "in" / "susp", tmp_path / "in" / "src", "--output", tmp_path / "check"),
+    }
+    for output, command in commands.items():
+        done = cli(*command)
+        assert done.code == 0, done.err
+        assert done.err.count("not calibrated for this language (English is)") == 1
+        for characters in ("U+202E RIGHT-TO-LEFT OVERRIDE", "spaces between letters"):
+            assert done.err.count(f"characters that disguise the text ({characters})") == 1
+        lines = map(json.loads, (tmp_path / output / "decisions.jsonl").read_text().splitlines())
+        found = {Path(line["suspicious"]).stem: line for line in lines}
+        codes = {name: {reason["code"] for reason in line["reasons"]} for name, line in found.items()}
+        assert {name for name in texts if "other_language" in codes[name]} == {"german", "other"}
+        assert {name for name in texts if "disguised" in codes[name]} == {"reversed", "apart"}
+        assert found["reversed"]["finding"] == found["apart"]["finding"] == "unclear"
