@@ -9,7 +9,6 @@ from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check_input import CheckInput, CheckPaths, Indices, collect_texts
-from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.jobs.decisions import (
     DecidedPair,
     DecisionRule,
@@ -19,10 +18,9 @@ from pan_scdg.jobs.decisions import (
 from pan_scdg.jobs.options import RunOptions, describe_job
 from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
 from pan_scdg.jobs.pipeline import PairScores, compute_pairs
+from pan_scdg.jobs.runner import Run, Task, run_task
 from pan_scdg.jobs.worker import PairWorker
-from pan_scdg.logs import say
 from pan_scdg.methods import MethodOptions
-from pan_scdg.models.find import describe_models
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
@@ -34,7 +32,7 @@ from pan_scdg.report.pages import read_report
 from pan_scdg.report.records import Report
 from pan_scdg.report.table import ENCODING, format_best, format_pairs, format_texts, list_sentences
 from pan_scdg.results.files import PAGE, PAIRS_TABLE, TEXTS, TEXTS_TABLE, write_lines
-from pan_scdg.results.folder import open_result, require_job
+from pan_scdg.results.folder import WorkFolder, require_job
 
 MAX_PAIRS = 10_000
 """Up to this number all pairs are scored; from more, a first stage leaves out those that cannot be reuse."""
@@ -97,58 +95,91 @@ def write_check(check_input: CheckInput, worker: PairWorker, options: CheckOptio
     Raises:
         UserError: there are no pairs, or more than the method can score.
     """
-    pairs = list(list_pairs(check_input))
-    _check_count(len(pairs), check_input, worker)
-    job = _describe_check(worker, options, check_input)
-    with open_result(options.output, job, overwrite=options.overwrite) as work:
-        if work is None:
-            return [f"already complete: {options.output}"]
-        models = worker.list_models()
-        say([describe_models(models.values())] if models else [])
-        rule, scores = DecisionRule(worker.profile, job), PairScores(work.scores)
-        chosen = _choose_pairs(check_input, worker, rule, pairs)
-        directions = [
-            DocumentPair(check_input.texts[i].compared, check_input.texts[j].compared)
-            for indices in chosen
-            for i, j in _list_directions(check_input, indices)
+    return run_task(TextCheck(check_input, worker, options, notices))
+
+
+class TextCheck(Task):
+    """The pairs of a check: decisions, passages, texts, tables and the page.
+
+    Args:
+        check_input: all texts.
+        worker: opened the method.
+        options: of ``check``.
+        notices: of reading, which the page shows.
+    """
+
+    worker: PairWorker
+
+    def __init__(self, check_input: CheckInput, worker: PairWorker, options: CheckOptions, notices: Notices) -> None:
+        inputs = options.inputs
+        super().__init__(
+            RunOptions(
+                inputs.suspicious,
+                options.output,
+                options.device,
+                options.workers,
+                options.cluster,
+                overwrite=options.overwrite,
+            )
+        )
+        self.input, self.worker, self.reading = check_input, worker, notices
+        self.pairs = list(list_pairs(check_input))
+        _check_count(len(self.pairs), check_input, worker)
+        self.job = _describe_check(worker, options, check_input)
+        self.directions: list[DocumentPair] = []
+        self.decided: list[DecidedPair] = []
+        self.report: Report | None = None
+
+    def compute(self, run: Run) -> None:
+        """Choose pairs, decide both directions, and pick and note what all pairs together show."""
+        check_input, profile = self.input, self.worker.profile
+        rule = DecisionRule(profile, self.job)
+        chosen = _choose_pairs(check_input, self.worker, rule, self.pairs)
+        texts = [text.compared for text in check_input.texts]
+        self.directions = [
+            DocumentPair(texts[i], texts[j]) for indices in chosen for i, j in _list_directions(check_input, indices)
         ]
         kinds = {text.compared: text.kind for text in check_input.texts}
 
         def review(decided: list[DecidedPair]) -> list[DecidedPair]:
             picked = _pick_directions(decided) if check_input.within_class else decided
-            return compare_with_cohorts(picked, worker.profile.method_settings, kinds)
+            return compare_with_cohorts(picked, profile.method_settings, kinds)
 
-        with open_workers(worker, Devices(options.device, options.workers, options.cluster)) as workers:
-            decided = compute_pairs(
-                directions, worker, workers.map, scores, rule, Notices(), on_error="negative", review=review
-            )
+        scores = PairScores(run.work.scores)
+        common = (self.directions, self.worker, run.compute, scores, rule, Notices())
+        decided = compute_pairs(*common, on_error="negative", review=review)
         if check_input.within_class:
-            numbers = {text.compared: number for number, text in enumerate(check_input.texts)}
+            numbers = {text: number for number, text in enumerate(texts)}
             decided = [_sort_sides(one, numbers) for one in decided]
-        decided = _note_sharing(decided, check_input)
-        texts = {text.compared: text.shown.text for text in check_input.texts}
-        gains = [(one.pair, one.gains) for one in decided if one.gains is not None]
-        about = {
-            "model_names": {name: model.name for name, model in models.items()},
-            "check": {
-                **_describe_reading(check_input, notices, len(pairs) - len(chosen)),
-                "threshold": rule.threshold,
-            },
+        self.decided = _note_sharing(decided, check_input)
+        not_listed = len(self.pairs) - len(chosen)
+        self.about["check"] = {
+            **_describe_reading(check_input, self.reading, not_listed),
+            "threshold": rule.threshold,
         }
+
+    def write(self, work: WorkFolder) -> list[str]:
+        """Stage scores, decisions, passages, gains, texts, tables and the page."""
+        texts = {text.compared: text.shown.text for text in self.input.texts}
+        gains = [(one.pair, one.gains) for one in self.decided if one.gains is not None]
         files = [
-            write_scores(work, directions),
-            write_decisions(work.staged, decided),
-            *write_passages(work.staged, decided, lambda one, passage: _quote(one.pair, passage, texts)),
+            write_scores(work, self.directions),
+            write_decisions(work.staged, self.decided),
+            *write_passages(work.staged, self.decided, lambda one, passage: _quote(one.pair, passage, texts)),
             *([write_gains(work.staged, gains)] if gains else []),
-            _write_texts(work.staged, check_input),
+            _write_texts(work.staged, self.input),
         ]
-        report = read_report(work.staged, {**job, **about})
-        for name, table in ((TEXTS_TABLE, format_texts(report)), (PAIRS_TABLE, format_pairs(report))):
+        self.report = read_report(work.staged, {**self.job, **self.about})
+        for name, table in ((TEXTS_TABLE, format_texts(self.report)), (PAIRS_TABLE, format_pairs(self.report))):
             (work.staged / name).write_text(table, encoding=ENCODING, newline="")
-        save_page(render_report(report), work.staged / PAGE)
-        files += [TEXTS_TABLE, PAIRS_TABLE, PAGE]
-        work.publish(files, **about, incidents=work.scores.list_incidents())
-    return [wording.summarise(report), wording.explain_findings(report.threshold), wording.CAUTION]
+        save_page(render_report(self.report), work.staged / PAGE)
+        return [*files, TEXTS_TABLE, PAIRS_TABLE, PAGE]
+
+    def summarise(self) -> list[str]:
+        """Return the lines about the decisions."""
+        if self.report is None:
+            raise ValueError("nothing is written")
+        return [wording.summarise(self.report), wording.explain_findings(self.report.threshold), wording.CAUTION]
 
 
 def list_pairs(check_input: CheckInput) -> Iterator[Indices]:

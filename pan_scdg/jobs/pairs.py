@@ -3,24 +3,19 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.clock import Clock
-from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
-from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import OnError, RunOptions, choose_items, describe_job
 from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
 from pan_scdg.jobs.pipeline import PairScores, compute_pairs, score_pairs
+from pan_scdg.jobs.runner import Run, Task, run_task
 from pan_scdg.jobs.worker import PairWorker
-from pan_scdg.logs import say
 from pan_scdg.methods import UNKNOWN_SCRIPT, MethodOptions
 from pan_scdg.methods.alignment import OTHER_LANGUAGE
-from pan_scdg.models.find import describe_models
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_detection
@@ -30,10 +25,9 @@ from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, format_count
 from pan_scdg.records import DocumentPair, Passage, Reason, Span, TokenGains
-from pan_scdg.report.pages import write_page
 from pan_scdg.report.wording import DISGUISE, NOT_ENGLISH, UNLIKE_WORDS, describe_fact, describe_reason
-from pan_scdg.results.files import DECISIONS, PAGE, SCORES
-from pan_scdg.results.folder import ScoreFile, open_result
+from pan_scdg.results.files import DECISIONS, SCORES
+from pan_scdg.results.folder import ScoreFile, WorkFolder
 from pan_scdg.results.records import DISGUISED, SIDES
 from pan_scdg.scdg.calibration_range import RARE_WORDS
 
@@ -48,98 +42,99 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     Raises:
         UserError: input, settings or output are not usable; no result is published.
     """
-    clock = None if options.deadline is None else Clock(options.deadline)
-    if not options.scores_only:
-        require_threshold(profile)
-    notices = Notices(options.strict)
-    corpus = read_pairs(options.input, notices, may_lack_files=options.on_error == "negative")
-    pairs, part = choose_items(corpus.pairs, options, "pairs")
-    names = read_names(corpus.pairs_file.parent)
-    explains = options.report and profile.gains is not None
-    statistics = count_sources(profile, corpus.pairs, options.on_error)
-    worker = PairWorker(profile, _choose_method_options(profile, options), statistics, explains)
-    job = describe_job(
-        "pairs",
-        profile,
-        options,
-        hash_input(options.input, "pairs", pairs=corpus),
-        worker.identify(),
-        fingerprint=worker.method.fingerprint,
-        names=hash_text(json.dumps(sorted(names.items()))) if names else None,
-    )
-    lines = [] if part is None else [f"warning: {part}"]
-    with open_result(options.output, job, overwrite=options.overwrite) as work:
-        if work is None:
-            return [*lines, f"already complete: {options.output}"]
-        models = worker.list_models()
-        about: dict[str, Any] = {
-            "partial": part and str(part),
-            "model_names": {name: one.name for name, one in models.items()},
-        }
-        about["model_revisions"] = {name: one.revision for name, one in models.items() if one.revision is not None}
-        say([describe_models(models.values())] if models else [])
-        scores = PairScores(work.scores)
-        decided: list[DecidedPair] = []
-        with open_workers(worker, options.devices) as workers:
-            compute = partial(workers.map, is_late=None if clock is None else clock.is_late)
-            if options.scores_only:
-                score_pairs(pairs, worker, compute, scores, notices, options.on_error)
-            else:
-                rule = DecisionRule(profile, job)
-                decided = compute_pairs(
-                    pairs,
-                    worker,
-                    compute,
-                    scores,
-                    rule,
-                    notices,
-                    on_error=options.on_error,
-                    for_page=options.report,
-                )
-        if scores.late:
-            about["deadline"] = f"{format_count(len(scores.late), 'pair')} not scored within {options.deadline:g} h"
-            lines.append(f"warning: {about['deadline']}")
-        files = [write_scores(work, pairs)]
+    return run_task(PairDetection(profile, options))
+
+
+class PairDetection(Task):
+    """The pairs of a PAN folder: scores, decisions, detections and passages.
+
+    Args:
+        profile: has a table ``[decide]``.
+        options: of ``run``.
+    """
+
+    worker: PairWorker
+
+    def __init__(self, profile: Profile, options: RunOptions) -> None:
+        super().__init__(options)
         if not options.scores_only:
-            for reason in profile.method_settings.warn_of_sources(statistics, rule.threshold):
-                lines.append(f"warning: {describe_fact(reason)}")
-                decided = [one if one.decision else one.add(reason) for one in decided]
-            note_languages(decided, notices)
-            detected = [add_detections(one, worker) for one in decided]
-            decided = [add_names(one, names) for one, _ in detected]
+            require_threshold(profile)
+        corpus = read_pairs(options.input, self.notices, may_lack_files=options.on_error == "negative")
+        self.pairs, part = choose_items(corpus.pairs, options, "pairs")
+        self.note_part(part)
+        self.names = read_names(corpus.pairs_file.parent)
+        self.statistics = count_sources(profile, corpus.pairs, options.on_error)
+        explains = options.report and profile.gains is not None
+        self.profile = profile
+        self.worker = PairWorker(profile, _choose_method_options(profile, options), self.statistics, explains)
+        self.job = describe_job(
+            "pairs",
+            profile,
+            options,
+            hash_input(options.input, "pairs", pairs=corpus),
+            self.worker.identify(),
+            fingerprint=self.worker.method.fingerprint,
+            names=hash_text(json.dumps(sorted(self.names.items()))) if self.names else None,
+        )
+        self.decided: list[DecidedPair] = []
+        self.scored = 0
+
+    def compute(self, run: Run) -> None:
+        """Score the pairs, decide them and find their passages."""
+        options, scores = self.options, PairScores(run.work.scores)
+        common = (self.pairs, self.worker, run.compute, scores)
+        if options.scores_only:
+            score_pairs(*common, self.notices, options.on_error)
+        else:
+            rule = DecisionRule(self.profile, self.job)
+            self.decided = compute_pairs(
+                *common, rule, self.notices, on_error=options.on_error, for_page=options.report
+            )
+            self._note_facts(rule)
+        if late := len(scores.late):
+            self.note_deadline([f"{format_count(late, 'pair')} not scored within {options.deadline:g} h"])
+        self.scored = sum(pair.key in run.work.scores for pair in self.pairs)
+
+    def _note_facts(self, rule: DecisionRule) -> None:
+        """Note what concerns all pairs, or those of a language."""
+        for reason in self.profile.method_settings.warn_of_sources(self.statistics, rule.threshold):
+            self.lines.append(f"warning: {describe_fact(reason)}")
+            self.decided = [one if one.decision else one.add(reason) for one in self.decided]
+        note_languages(self.decided, self.notices)
+        self._rule = rule
+
+    def write(self, work: WorkFolder) -> list[str]:
+        """Stage detections, passages, decisions, scores and gains."""
+        files = [write_scores(work, self.pairs)]
+        if not self.options.scores_only:
+            detected = [add_detections(one, self.worker) for one in self.decided]
+            self.decided = [add_names(one, self.names) for one, _ in detected]
             files = [
                 *write_detections(work.staged, detected),
-                *write_passages(work.staged, decided),
-                write_decisions(work.staged, decided),
+                *write_passages(work.staged, self.decided),
+                write_decisions(work.staged, self.decided),
                 *files,
             ]
             count = sum(bool(detections) for _, detections in detected)
-            lines += warn_about_few_detections(rule, count, options.output)
-        if worker.options.keep_gains:
-            files.append(write_gains(work.staged, _read_gains(pairs, work.scores)))
-        elif any(one.gains for one in decided):
-            files.append(write_gains(work.staged, [(one.pair, one.gains) for one in decided if one.gains]))
-        if options.report:
-            files.append(write_page(work.staged, {**job, **about}, options.input))
-        if options.metadata:
-            files.append(write_metadata(work.staged, job))
-        work.publish(files, **about, incidents=[*work.scores.list_incidents(), *workers.incidents])
-    scored = sum(pair.key in work.scores for pair in pairs)
-    return [*notices.list_warnings(), *lines, *_summarise(options, len(pairs), scored)]
+            self.lines += warn_about_few_detections(self._rule, count, self.options.output)
+        if self.worker.options.keep_gains:
+            files.append(write_gains(work.staged, _read_gains(self.pairs, work.scores)))
+        elif any(one.gains for one in self.decided):
+            files.append(write_gains(work.staged, [(one.pair, one.gains) for one in self.decided if one.gains]))
+        return files
+
+    def summarise(self) -> list[str]:
+        """Return the line about the number of pairs."""
+        output = self.options.output
+        if self.options.scores_only:
+            return [f"scored {format_count(self.scored, 'pair')}: {output / SCORES}"]
+        return [f"decided {format_count(len(self.pairs), 'pair')}: {output / DECISIONS}"]
 
 
 def _choose_method_options(profile: Profile, options: RunOptions) -> MethodOptions:
     """Return the options of the method; the page of a method that can keep the gains of all tokens shows them."""
     shows_gains = options.report and "keep_gains" in profile.method_settings.options
     return replace(options.method, keep_gains=options.keep_gains or shows_gains)
-
-
-def _summarise(options: RunOptions, count: int, scored: int) -> list[str]:
-    """Return the lines about a complete result of so many pairs."""
-    if options.scores_only:
-        return [f"scored {format_count(scored, 'pair')}: {options.output / SCORES}"]
-    page = [f"report: {options.output / PAGE}"] if options.report else []
-    return [f"decided {format_count(count, 'pair')}: {options.output / DECISIONS}", *page]
 
 
 def _read_gains(pairs: Sequence[DocumentPair], scores: ScoreFile) -> Iterator[tuple[DocumentPair, TokenGains]]:

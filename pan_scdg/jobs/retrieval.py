@@ -16,12 +16,12 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.clock import Clock
 from pan_scdg.jobs.cluster import Devices, Workers, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
-from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import RunOptions, choose_items, describe_job
 from pan_scdg.jobs.rerank import (
     CandidateScorer,
     RankedQuery,
     SourceTask,
+    Target,
     build_inputs,
     compares_gains,
     count_scored_ranks,
@@ -29,13 +29,14 @@ from pan_scdg.jobs.rerank import (
     rank_query,
     score_candidates,
 )
+from pan_scdg.jobs.runner import Run, Task, run_task
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import make_locator
 from pan_scdg.logs import say
 from pan_scdg.models.devices import choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder, TokenisedTexts, knows_script, load_encoder_tokenizer
-from pan_scdg.models.find import FoundModel, describe_models, find_encoder
+from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.notices import Notices
@@ -45,10 +46,9 @@ from pan_scdg.pan.source_retrieval import Corpus, find_queries, read_queries
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, Stopwatch, format_count
 from pan_scdg.records import Document, Query
-from pan_scdg.report.pages import write_page
 from pan_scdg.report.wording import UNREAD_SCRIPT
-from pan_scdg.results.files import CANDIDATE_SCORES, CANDIDATES, GAINS, PAGE, RUN, write_lines
-from pan_scdg.results.folder import CANDIDATE_KEY, ScoreFile, WorkFolder, open_result
+from pan_scdg.results.files import CANDIDATE_SCORES, CANDIDATES, GAINS, RUN, write_lines
+from pan_scdg.results.folder import CANDIDATE_KEY, ScoreFile, WorkFolder
 from pan_scdg.retrieval.candidates import (
     FirstStage,
     find_candidates,
@@ -182,6 +182,10 @@ class RetrievalWorker:
         self.release_encoder()
         return CandidateScorer(self.settings, self.model, self.matcher)
 
+    def list_models(self) -> dict[str, FoundModel]:
+        """Return the models that the result depends on, by their names in the job."""
+        return self.models
+
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models."""
         return self._identity
@@ -203,97 +207,101 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     Raises:
         UserError: input, settings or output are not usable; no result is published.
     """
-    clock = None if options.deadline is None else Clock(options.deadline)
-    settings, notices = profile.need_retrieval(), Notices(options.strict)
-    if options.keep_gains and not settings.rerank:
-        what = "--keep-gains needs a profile that scores sources"
-        raise UserError(what, f"choose such a profile instead of {profile.name}, or leave it out")
-    all_queries = read_queries(options.input, notices, profile.raw_text)
-    queries, part = choose_items(tuple(all_queries), options, "queries")
-    searches = options.candidates is None
-    worker = RetrievalWorker(profile, options.device, options.model, options.engine, searches)
-    targets = {}
-    if worker.model is not None:
-        targets = prepare_targets(queries, worker.model, settings, find_queries(options.input), notices)
-    stages = None
-    if options.candidates is not None:
-        stages = read_candidates(options.candidates, queries, notices, {query.query_id for query in all_queries})
-    corpus = Corpus(options.input, notices, profile.raw_text, queries)
-    if stages is not None:
-        _check_candidates(stages, corpus, "give a run over this corpus", options.candidates)
-        if not any(stage.routes for stage in stages.values()):
-            say([f"{options.candidates}: the scores of this run serve as coarse scores"])
-    models = worker.identify()
-    manifest = describe_index(settings, corpus, models.get("encoder"))
-    if options.index is not None and searches:
-        check_index(options.index, manifest)
-    job = describe_job(
-        "retrieval",
-        profile,
-        options,
-        hash_input(options.input, "retrieval", corpus.digest),
-        models,
-        candidates=None if options.candidates is None else hash_candidates(options.candidates),
-    )
-    warnings, watch = [] if part is None else [f"warning: {part}"], Stopwatch()
-    if inside := corpus.queries_in_it:
-        verb = "is a document of the corpus and its own best source"
-        if len(inside) > 1:
-            verb = "are documents of the corpus and their own best sources"
-        what = f"{len(inside)} of {format_count(len(queries), 'query')} {verb}"
-        warnings.append(f"warning: {what}: first {inside[0]!r}")
-    with open_result(options.output, job, overwrite=options.overwrite, key=CANDIDATE_KEY) as work:
-        if work is None:
-            return [*warnings, f"already complete: {options.output}"]
-        models = worker.models
-        about: dict[str, Any] = {
-            "partial": part and str(part),
-            "model_names": {name: one.name for name, one in models.items()},
-            "documents": len(corpus),
-        }
-        about["model_revisions"] = {name: one.revision for name, one in models.items() if one.revision is not None}
-        say([describe_models(models.values())] if models else [])
-        with open_workers(worker, options.devices) as workers:
-            if stages is None:
-                stages = _search(corpus, queries, worker, work, options.index, manifest, workers, clock, watch)
-            _note_scripts(queries, worker, notices)
-            is_late = None if clock is None else clock.is_late
-            if settings.rerank:
-                scored = score_candidates(
-                    partial(_read_documents, corpus, work.path / TEXTS),
-                    targets,
-                    stages,
-                    settings,
-                    lambda tasks: workers.map(tasks, is_late),
-                    work.scores,
-                    options.keep_gains,
-                    by_rank=clock is not None,
-                )
-                with watch.measure("score"):
-                    for lines in scored:
-                        work.scores.append(lines)
+    return run_task(SourceRetrieval(profile, options))
+
+
+class SourceRetrieval(Task):
+    """The queries of a PAN folder: a run, and the scores of its candidates.
+
+    Args:
+        profile: has a table ``[retrieval]``.
+        options: of ``run``.
+    """
+
+    key = CANDIDATE_KEY
+    worker: RetrievalWorker
+
+    def __init__(self, profile: Profile, options: RunOptions) -> None:
+        super().__init__(options)
+        self.settings = settings = profile.need_retrieval()
+        if options.keep_gains and not settings.rerank:
+            what = "--keep-gains needs a profile that scores sources"
+            raise UserError(what, f"choose such a profile instead of {profile.name}, or leave it out")
+        all_queries = read_queries(options.input, self.notices, profile.raw_text)
+        self.queries, part = choose_items(tuple(all_queries), options, "queries")
+        self.note_part(part)
+        given, queries = options.candidates, find_queries(options.input)
+        self.worker = RetrievalWorker(profile, options.device, options.model, options.engine, searches=given is None)
+        self.targets: dict[str, Target] = {}
+        if self.worker.model is not None:
+            self.targets = prepare_targets(self.queries, self.worker.model, settings, queries, self.notices)
+        self.stages: dict[str, FirstStage] = {}
+        if given is not None:
+            self.stages = read_candidates(given, self.queries, self.notices, {query.query_id for query in all_queries})
+        self.corpus = Corpus(options.input, self.notices, profile.raw_text, self.queries)
+        if given is not None:
+            _check_candidates(self.stages, self.corpus, "give a run over this corpus", given)
+            if not any(stage.routes for stage in self.stages.values()):
+                say([f"{given}: the scores of this run serve as coarse scores"])
+        models = self.worker.identify()
+        self.manifest = describe_index(settings, self.corpus, models.get("encoder"))
+        if options.index is not None and given is None:
+            check_index(options.index, self.manifest)
+        self.job = describe_job(
+            "retrieval",
+            profile,
+            options,
+            hash_input(options.input, "retrieval", self.corpus.digest),
+            models,
+            candidates=None if given is None else hash_candidates(given),
+        )
+        self.about["documents"] = len(self.corpus)
+        self.lines += _warn_about_queries(self.corpus, len(self.queries))
+
+    def compute(self, run: Run) -> None:
+        """Search the first stage, and score its candidates."""
+        settings, scores = self.settings, run.work.scores
+        if self.options.candidates is None:
+            given = (run.work, self.options.index, self.manifest, run.workers, self.clock, self.watch)
+            self.stages = _search(self.corpus, self.queries, self.worker, *given)
+        _note_scripts(self.queries, self.worker, self.notices)
+        if settings.rerank:
+            read = partial(_read_documents, self.corpus, run.work.path / TEXTS)
+            common = (read, self.targets, self.stages, settings, run.compute, scores, self.options.keep_gains)
+            with self.watch.measure("score"):
+                for lines in score_candidates(*common, by_rank=self.clock is not None):
+                    scores.append(lines)
         late = []
-        if searches and (limited := _list_limited(stages, settings)):
+        if self.options.candidates is None and (limited := _list_limited(self.stages, settings)):
             late.append(f"for lack of time {format_count(len(limited), 'query')} had a first stage of BM25 alone")
-            about["searched_by_words"] = limited
-        if (ranks := count_scored_ranks(stages, settings, work.scores)) is not None:
-            late.append(f"the first {ranks} candidates of each query were scored within {options.deadline:g} h")
-            about["scored_ranks"] = ranks
-            settings = settings.model_copy(update={"scored": ranks})
-        if late:
-            about["deadline"] = "; ".join(late)
-            warnings += [f"warning: {line}" for line in late]
-        files = write_results(work, corpus, queries, stages, worker, settings, options.keep_gains)
-        if options.report:
-            files.append(write_page(work.staged, {**job, **about}, options.input))
-        if options.metadata:
-            described = {**job, **{k: v for k, v in about.items() if k == "deadline"}}
-            files.append(write_metadata(work.staged, described, watch.seconds))
-        work.publish(files, **about, incidents=[*work.scores.list_incidents(), *workers.incidents])
-    done = "ranked sources" if settings.rerank else "found candidates"
-    page = [f"report: {options.output / PAGE}"] if options.report else []
-    summary = f"{done} of {format_count(len(queries), 'query')}: {options.output / RUN}"
-    return [*notices.list_warnings(), *warnings, summary, *page]
+            self.about["searched_by_words"] = limited
+        if (ranks := count_scored_ranks(self.stages, settings, scores)) is not None:
+            hours = self.options.deadline
+            late.append(f"the first {ranks} candidates of each query were scored within {hours:g} h")
+            self.about["scored_ranks"] = ranks
+            self.settings = settings.model_copy(update={"scored": ranks})
+        self.note_deadline(late)
+
+    def write(self, work: WorkFolder) -> list[str]:
+        """Stage the run, scores, candidates and evidence."""
+        keep_gains = self.options.keep_gains
+        return write_results(work, self.corpus, self.queries, self.stages, self.worker, self.settings, keep_gains)
+
+    def summarise(self) -> list[str]:
+        """Return the line about the number of queries."""
+        done = "ranked sources" if self.settings.rerank else "found candidates"
+        return [f"{done} of {format_count(len(self.queries), 'query')}: {self.options.output / RUN}"]
+
+
+def _warn_about_queries(corpus: Corpus, count: int) -> list[str]:
+    """Return a warning about queries that are documents of the corpus."""
+    inside = corpus.queries_in_it
+    if not inside:
+        return []
+    verb = "are documents of the corpus and their own best sources"
+    if len(inside) == 1:
+        verb = "is a document of the corpus and its own best source"
+    return [f"warning: {len(inside)} of {format_count(count, 'query')} {verb}: first {inside[0]!r}"]
 
 
 def _search(
