@@ -17,7 +17,6 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from benchmarks.development.compose import Pair
 from benchmarks.pairs import format_rows, read_answers, read_development
-from pan_scdg.align.matches import compute_topic
 from pan_scdg.jobs.decisions import MIN_COHORT, DecidedPair, compare_with_cohorts
 from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod
@@ -40,7 +39,7 @@ class Labelled(NamedTuple):
 def group_texts(pairs: list[Pair], similarity: float, method: AlignmentMethod) -> dict[str, int]:
     """Return the number of the group of each text."""
     texts = sorted({text for pair in pairs for text in (pair.target, pair.source)})
-    vectors = np.stack([compute_topic(method.encoder.encode(text).vectors) for text in texts])
+    vectors = np.stack([method.encoder.encode(text).vectors.sum(axis=0) for text in texts])
     numbers = fcluster(linkage(vectors, "average", "cosine"), 1 - similarity, "distance")
     return dict(zip(texts, numbers.tolist(), strict=True))
 

@@ -4,10 +4,11 @@ A rewritten text shares few words with its source, but its sentences follow thos
 score of a local alignment grows with every sentence that does. What two texts on one topic have in common anyway counts
 little: a sentence that is near to many sentences is no evidence.
 
-A summary inside another text has no sentence from the source, but its topic stands out from the text around it: the
-focus measures that.
+Texts on one topic have sentences that match, too, but scattered, in another order, and no nearer to each other than the
+sentences of one text are: `NearestSentences` measures that.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -32,8 +33,8 @@ BATCH_SENTENCES = 1024
 """Sentences of the target that are compared at a time, which bounds the memory."""
 MAX_MATCHES = 200
 """Alignments of a pair; each may take as long as the first."""
-FOCUS_SENTENCES, NEAR_SENTENCES = 3, 9
-"""Consecutive sentences of the target whose topic is compared, and of the source that one sentence may condense."""
+STRETCH_SENTENCES = 5
+"""Consecutive sentences of the target that stand out: by their margin, or by their contrast with the others."""
 MIN_CORRESPONDING = 0.6
 """Least cosine of two sentences that correspond."""
 MIN_RELATED = 0.4
@@ -168,46 +169,64 @@ def _shift(row: npt.NDArray[Any], first: float) -> npt.NDArray[Any]:
     return moved
 
 
-def measure_focus(target: Floats, topics: Floats) -> Numbers:
-    """Return by how much the best `FOCUS_SENTENCES` sentences of a target are nearer to a source's topic than others.
+class NearestSentences(NamedTuple):
+    """The sentence of a source that is nearest to each sentence of a target, ``[t]``."""
 
-    Each `FOCUS_SENTENCES` consecutive sentences have the direction of their sum. The result is their largest cosine
-    with the topic, less the median of these cosines: 0 for a target that is as near to the source everywhere.
+    places: Integers
+    """Its number."""
+    cosines: Floats
+    is_mutual: npt.NDArray[np.bool_]
+    """True if the target's sentence is the one that is nearest to it."""
 
-    Args:
-        target: unit vectors of the target's sentences in their order, ``[t, d]``.
-        topics: the topic of each source, see `compute_topic`, ``[s, d]``.
+    @property
+    def is_corresponding(self) -> npt.NDArray[np.bool_]:
+        """Return True for the target's sentences that correspond to one of the source, ``[t]``.
 
-    Returns:
-        From 0 to 2 for each source, ``[s]``.
-    """
-    if not target.size or not topics.size:
-        return np.zeros(len(topics))
-    cosines = list_stretches(target, FOCUS_SENTENCES) @ topics.T
-    return np.asarray(cosines.max(axis=0) - np.median(cosines, axis=0), np.float64)
+        Each is the one of its text that is nearest to the other, and they are `MIN_CORRESPONDING` near.
+        """
+        return np.asarray(self.is_mutual & (self.cosines >= MIN_CORRESPONDING), np.bool_)
+
+    def count_in_order(self) -> int:
+        """Return the largest number of corresponding sentences whose nearest ones follow each other in the source."""
+        last: list[int] = []  # of the sequences of each length the least last place
+        for place in self.places[self.is_corresponding].tolist():
+            longer = bisect_left(last, place)
+            last[longer : longer + 1] = [place]
+        return len(last)
+
+    def measure_margin(self, own: Floats) -> float:
+        """Return by how much consecutive sentences are nearer to the source than to their own text, at most.
+
+        That is the largest mean, over consecutive sentences, of the cosine with the nearest one, if it is mutual,
+        less that with the nearest other sentence of the target; at least 0 for each.
+
+        Args:
+            own: see `measure_nearest_own`, ``[t]``.
+        """
+        return _find_largest_mean(np.where(self.is_mutual, np.maximum(self.cosines - own, 0.0), 0.0))
+
+    def measure_contrast(self) -> float:
+        """Return by how much consecutive sentences are nearer to the source than the target's sentences on average."""
+        return _find_largest_mean(self.cosines) - float(self.cosines.mean()) if len(self.cosines) else 0.0
 
 
-def measure_nearness(target: Floats, stretches: Floats) -> float:
-    """Return the largest cosine of a sentence with a stretch of the source.
-
-    Args:
-        target: unit vectors of the target's sentences, ``[t, d]``.
-        stretches: those of `NEAR_SENTENCES` of the source, see `list_stretches`.
-    """
-    if not target.size or not stretches.size:
+def _find_largest_mean(values: Floats) -> float:
+    """Return the largest mean of `STRETCH_SENTENCES` consecutive values, or of all if there are fewer."""
+    if not len(values):
         return 0.0
-    batches = range(0, len(target), BATCH_SENTENCES)
-    return max(float((target[begin : begin + BATCH_SENTENCES] @ stretches.T).max()) for begin in batches)
+    size = min(STRETCH_SENTENCES, len(values))
+    sums = np.cumsum([0.0, *values])
+    return float((sums[size:] - sums[:-size]).max() / size)
 
 
-def find_corresponding(target: Floats, source: Floats) -> npt.NDArray[np.bool_]:
-    """Return True for the target's sentences that correspond to one of the source, ``[t]``.
+def find_nearest(target: Floats, source: Floats) -> NearestSentences:
+    """Return the nearest sentences to a target's, ``[t, d]``, in a source, ``[s, d]``.
 
-    Two sentences correspond if each is the one of its text that is nearest to the other, and `MIN_CORRESPONDING` near.
     The order of the sentences is of no account, as in a summary.
     """
     if not target.size or not source.size:
-        return np.zeros(len(target), np.bool_)
+        empty = np.zeros(len(target), np.float32)
+        return NearestSentences(empty.astype(np.int64), empty, empty.astype(np.bool_))
     nearest, places = np.full(len(source), -1.0, np.float32), np.zeros(len(source), np.int64)
     cosines, best = [], []
     for begin in range(0, len(target), BATCH_SENTENCES):
@@ -218,8 +237,43 @@ def find_corresponding(target: Floats, source: Floats) -> npt.NDArray[np.bool_]:
         largest = batch[rows, np.arange(len(source))]
         is_nearer = largest > nearest
         nearest[is_nearer], places[is_nearer] = largest[is_nearer], begin + rows[is_nearer]
-    is_mutual = places[np.concatenate(best)] == np.arange(len(target))
-    return np.asarray(is_mutual & (np.concatenate(cosines) >= MIN_CORRESPONDING), np.bool_)
+    own = np.concatenate(best)
+    return NearestSentences(own, np.concatenate(cosines), np.asarray(places[own] == np.arange(len(target)), np.bool_))
+
+
+def measure_vectors(target: Floats, own: Floats, source: Floats) -> dict[str, float]:
+    """Return the numbers of a pair that depend on the vectors of its sentences only.
+
+    - margin, contrast: see `NearestSentences`.
+    - sentences: those of the target.
+    - corresponding: how many of them correspond to one of the source.
+    - in_order: how many of these follow each other in the source.
+    - candidates: the pairs of sentences, with which the score of unrelated texts rises.
+
+    Args:
+        target: unit vectors of the target's sentences in their order, ``[t, d]``.
+        own: see `measure_nearest_own`, ``[t]``.
+        source: the same of the source, ``[s, d]``.
+    """
+    nearest = find_nearest(target, source)
+    return {
+        "margin": nearest.measure_margin(own),
+        "contrast": nearest.measure_contrast(),
+        "sentences": float(len(target)),
+        "corresponding": float(nearest.is_corresponding.sum()),
+        "in_order": float(nearest.count_in_order()),
+        "candidates": float(len(target) * len(source)),
+    }
+
+
+def measure_nearest_own(target: Floats) -> Floats:
+    """Return the largest cosine of each sentence with another one of its text, at least 0, ``[t]``."""
+    nearest = np.zeros(len(target), np.float32)
+    for begin in range(0, len(target), BATCH_SENTENCES):
+        cosines = target[begin : begin + BATCH_SENTENCES] @ target.T
+        np.fill_diagonal(cosines[:, begin:], 0.0)
+        nearest[begin : begin + BATCH_SENTENCES] = cosines.max(axis=1, initial=0.0)
+    return nearest
 
 
 def find_summary(target: Floats, source: Floats) -> tuple[range, range] | None:
@@ -245,21 +299,3 @@ def find_summary(target: Floats, source: Floats) -> tuple[range, range] | None:
     first, last = find_best_stretch(values.tolist())
     taken = places[first:last][values[first:last] >= 0]
     return range(first, last), range(int(taken.min()), int(taken.max()) + 1)
-
-
-def compute_topic(source: Floats) -> Floats:
-    """Return the direction of the sum of a source's sentences, ``[d]``."""
-    return np.asarray(_normalise(source.sum(axis=0, keepdims=True))[0])
-
-
-def list_stretches(vectors: Floats, size: int) -> Floats:
-    """Return the directions of the sums of ``size`` consecutive vectors, or of all if there are fewer."""
-    if not vectors.size:
-        return vectors
-    windows = np.lib.stride_tricks.sliding_window_view(vectors, min(size, len(vectors)), axis=0)
-    return _normalise(windows.sum(axis=-1))
-
-
-def _normalise(vectors: Floats) -> Floats:
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(norms, np.float32(1e-9)), np.float32)

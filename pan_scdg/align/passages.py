@@ -19,7 +19,13 @@ import numpy.typing as npt
 
 from pan_scdg.align.seeds import Comparison, Seed, VerbatimMatch, find_runs, join_runs
 from pan_scdg.records import MeasuredPassage, Passage, Span
-from pan_scdg.text.parts import classify_passage
+from pan_scdg.text.parts import (
+    MAX_QUOTATION_WORDS,
+    MIN_SHARE_INSIDE,
+    classify_passage,
+    mark_counted,
+    measure_overlaps,
+)
 from pan_scdg.text.units import Integers, PreparedText, Words, prepare_text, read_words
 
 MIN_LENGTH = 120
@@ -87,8 +93,8 @@ class Alignment:
     """The alignment of a target and a source by their words; its passages are in characters of the prepared texts."""
 
     def __init__(self, target: PreparedText, source: PreparedText) -> None:
-        self.target, self.source = target, source
         self.runs = find_runs(target, source)
+        self.target, self.source = leave_out_quotations(target, source, self.runs), source
         self.comparison = Comparison(target, source)
         self.seeds = self.comparison.find_seeds()
 
@@ -285,6 +291,28 @@ class Alignment:
         missing = max(0.0, 1 - _measure_shorter(span) / FULL_LENGTH)
         excess = max(1.0, len(self.target.units) * len(self.source.units) / USUAL_PAIRS)
         return MIN_COSINE + (SHORT_COSINE + LONG_TEXT_COSINE * math.log(excess)) * missing
+
+
+def leave_out_quotations(target: PreparedText, source: PreparedText, runs: Sequence[VerbatimMatch]) -> PreparedText:
+    """Return a target in which no quotation counts that is one of the source, too, however many it has.
+
+    Independent reports of one event quote the same words. A quotation is the same if `MIN_SHARE_INSIDE` of it are in
+    runs, whose other side is in quotations.
+    """
+    quotations, others = (next(part for part in side.parts if part.kind == "quotation") for side in (target, source))
+    places = np.array([run.source for run in runs], np.int64).reshape(-1, 2)
+    inside = measure_overlaps(others.spans, places) >= MIN_SHARE_INSIDE * np.diff(places, axis=1).ravel()
+    quoted = np.array([run.target for run, is_inside in zip(runs, inside) if is_inside], np.int64).reshape(-1, 2)
+    sizes = np.diff(quotations.spans, axis=1).ravel()
+    words = np.diff(np.searchsorted(target.words[:, 0], quotations.spans), axis=1).ravel()
+    is_common = (measure_overlaps(quoted, quotations.spans) >= MIN_SHARE_INSIDE * sizes) & (
+        words <= MAX_QUOTATION_WORDS
+    )
+    if not is_common.any():
+        return target
+    excluded = np.unique(np.concatenate([quotations.excluded, quotations.spans[is_common]]), axis=0)
+    parts = tuple(part._replace(excluded=excluded) if part is quotations else part for part in target.parts)
+    return target._replace(parts=parts, counted=target.counted & mark_counted(parts, target.spans))
 
 
 def _measure_copied(runs: Iterable[VerbatimMatch], target: Span) -> int:

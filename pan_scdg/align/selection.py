@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.align.matches import NEAR_SENTENCES, Floats, compute_topic, list_stretches, measure_focus
+from pan_scdg.align.matches import Floats, measure_nearest_own
 from pan_scdg.align.seeds import SEED_COSINE, list_grams
 from pan_scdg.align.vectors import EncodedText
 from pan_scdg.text.units import Integers, PreparedText
@@ -52,7 +52,7 @@ class _Counts(NamedTuple):
 def select_pairs(
     targets: Iterable[EncodedText],
     sources: Iterable[EncodedText],
-    bound: Callable[[EncodedText, Floats, float, Floats], float],
+    bound: Callable[[EncodedText, Floats, Floats], float],
     least: float,
 ) -> list[tuple[int, int]]:
     """Return the target and source of the pairs whose score may reach ``least``, in order; no other pair does.
@@ -60,18 +60,16 @@ def select_pairs(
     Args:
         targets: suspicious documents, read once, one at a time.
         sources: candidate sources, read once and before the targets; vectors and counts of words are kept.
-        bound: the score of a pair without words in common, from the target, the vectors of the source, the focus of
-            the target on it, and the stretches of the source.
+        bound: the score of a pair without words in common, from the target, what `measure_nearest_own` gives of it, and
+            the vectors of the source.
         least: the score that a pair has to reach.
     """
     numbers: dict[str, int] = {}
-    counts, vectors, stretches, runs = [], [], [], []
+    counts, vectors, runs = [], [], []
     for text in sources:
         counts.append(_count_stems(text.prepared, numbers))
         vectors.append(text.vectors)
-        stretches.append(list_stretches(text.vectors, NEAR_SENTENCES))
         runs.append(_hash_runs(text.prepared))
-    topics = _stack_topics(vectors)
     hashes = np.concatenate([np.empty(0, np.int64), *runs])
     order = np.argsort(hashes, kind="stable")
     hashes, owners = hashes[order], np.repeat(np.arange(len(runs)), list(map(len, runs)))[order]
@@ -84,14 +82,14 @@ def select_pairs(
         own_runs = _hash_runs(target.prepared)
         bounds = zip(np.searchsorted(hashes, own_runs, "left"), np.searchsorted(hashes, own_runs, "right"))
         with_run = {int(owner) for first, last in bounds for owner in owners[first:last]}
-        focus = measure_focus(sentences, topics).tolist()
+        nearest_own = measure_nearest_own(sentences)
         for j, other in enumerate(counts):
             columns = column_of[other.stems]
             other_columns = np.flatnonzero(columns >= 0)
             columns = columns[other_columns]
             if (
                 j in with_run
-                or bound(target, vectors[j], focus[j], stretches[j]) >= least - ROUNDING_MARGIN
+                or bound(target, nearest_own, vectors[j]) >= least - ROUNDING_MARGIN
                 or _have_seed(own, matrix[:, columns], columns, other, other_columns)
             ):
                 pairs.append((i, j))
@@ -110,15 +108,6 @@ def _count_stems(text: PreparedText, numbers: dict[str, int]) -> _Counts:
 
 def _hash_runs(text: PreparedText) -> Integers:
     return np.array(list({hash(gram) for gram in list_grams(text)}), np.int64)
-
-
-def _stack_topics(sources: list[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
-    """Return the topic of each source, ``[s, d]``; zeros for a source without sentences."""
-    topics = np.zeros((len(sources), max((vectors.shape[1] for vectors in sources), default=0)), np.float32)
-    for topic, vectors in zip(topics, sources):
-        if vectors.size:
-            topic[:] = compute_topic(vectors)
-    return topics
 
 
 def _have_seed(

@@ -18,8 +18,8 @@ from pan_scdg.align.seeds import RUN_WORDS, list_grams
 from pan_scdg.text.sentences import find_sentence_spans
 from pan_scdg.text.units import Integers, read_words
 
-MIN_DOCUMENTS, MIN_CLASS = 5, 3
-"""Documents that share a question: this number, or in a smaller class half of it, but at least `MIN_CLASS`."""
+MIN_DOCUMENTS = 3
+"""Documents that share a question, or another text that none of them wrote."""
 MAX_WORDS, MAX_SHARE = 150, 2 / 3
 """Two documents that have more words, or a larger share of the longer one, in common are copies."""
 MIN_SENTENCE_SHARE = 2 / 3
@@ -38,8 +38,8 @@ class SharedStretch(NamedTuple):
     """First character."""
     end: int
     """The character after the last."""
-    documents: int
-    """Number of documents that contain it."""
+    documents: tuple[int, ...]
+    """Numbers of the documents that contain it."""
     words: tuple[str, ...]
     """Its words, normalised."""
 
@@ -71,14 +71,11 @@ class _Document:
         return covered
 
 
-def count_required(documents: int) -> int:
-    """Return the number of documents of a class that have to share a question."""
-    is_small = MIN_CLASS <= documents < 2 * MIN_DOCUMENTS
-    return max(MIN_CLASS, -(-documents // 2)) if is_small else MIN_DOCUMENTS
-
-
 def find_shared(
-    texts: Sequence[str], sources: Iterable[str], required: int, authors: Sequence[str] | None = None
+    texts: Sequence[str],
+    sources: Iterable[str],
+    required: int = MIN_DOCUMENTS,
+    authors: Sequence[str] | None = None,
 ) -> list[list[SharedStretch]]:
     """Return the stretches of each text that ``required`` independent texts share and no source has, in order.
 
@@ -94,12 +91,12 @@ def find_shared(
     if not _find_frequent(documents, required).size:
         return [[] for _ in texts]
     others = [_Document(text) for text in sources]
-    shared = _count_documents(others, count_required(len(others)))
+    shared = _list_owners(others, MIN_DOCUMENTS)
     in_sources = np.setdiff1d(np.concatenate([_NO_RUNS, *(one.distinct for one in others)]), list(shared))
     for document in documents:
         document.leave_out(in_sources)
-    counts = _count_documents(documents, required)
-    return [list(_list_stretches(text, document, counts)) for text, document in zip(texts, documents)]
+    owners = _list_owners(documents, required)
+    return [list(_list_stretches(text, document, owners)) for text, document in zip(texts, documents)]
 
 
 def _find_frequent(documents: Sequence[_Document], required: int) -> Integers:
@@ -108,8 +105,8 @@ def _find_frequent(documents: Sequence[_Document], required: int) -> Integers:
     return np.asarray(runs[counts >= required])
 
 
-def _count_documents(documents: Sequence[_Document], required: int) -> dict[int, int]:
-    """Return the runs that enough independent documents contain, and the number of all documents that do."""
+def _list_owners(documents: Sequence[_Document], required: int) -> dict[int, tuple[int, ...]]:
+    """Return the runs that enough independent documents contain, and the numbers of all documents that do."""
     frequent = _find_frequent(documents, required)
     owners: defaultdict[int, list[int]] = defaultdict(list)
     for number, document in enumerate(documents):
@@ -134,12 +131,12 @@ def _count_documents(documents: Sequence[_Document], required: int) -> dict[int,
                     return True
         return False
 
-    return {run: len(numbers) for run, numbers in owners.items() if is_question(tuple(numbers))}
+    return {run: tuple(numbers) for run, numbers in owners.items() if is_question(tuple(numbers))}
 
 
-def _list_stretches(text: str, document: _Document, counts: Mapping[int, int]) -> Iterator[SharedStretch]:
+def _list_stretches(text: str, document: _Document, owners: Mapping[int, tuple[int, ...]]) -> Iterator[SharedStretch]:
     """Yield the stretches of a document inside such runs that fill most of the sentences around them."""
-    covered = document.cover(np.fromiter(counts, np.int64, len(counts)))
+    covered = document.cover(np.fromiter(owners, np.int64, len(owners)))
     if not covered.any():
         return
     forms, words = read_words(text)
@@ -150,9 +147,9 @@ def _list_stretches(text: str, document: _Document, counts: Mapping[int, int]) -
     edges = np.flatnonzero(np.diff(covered, prepend=False, append=False)).tolist()
     for first, last in (_trim(*edge, bounds.tolist()) for edge in zip(edges[::2], edges[1::2])):
         if first < last:
-            number = max(counts.get(run, 0) for run in document.runs[first:last].tolist())
+            containing = max((owners.get(run, ()) for run in document.runs[first:last].tolist()), key=len, default=())
             begin, end = int(words[first, 0]), int(words[last - 1, 1])
-            yield SharedStretch(begin, end + count_stops(text, end), number, forms[first:last])
+            yield SharedStretch(begin, end + count_stops(text, end), containing, forms[first:last])
 
 
 def count_stops(text: str, end: int) -> int:

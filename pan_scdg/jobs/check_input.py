@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from pan_scdg.align.seeds import find_runs
-from pan_scdg.align.shared import SharedStretch, count_required, count_stops, find_shared
+from pan_scdg.align.shared import MIN_DOCUMENTS, SharedStretch, count_stops, find_shared
 from pan_scdg.digests import hash_text
 from pan_scdg.documents.folders import read_documents
 from pan_scdg.documents.reader import ReadDocument, read_any_document
@@ -45,6 +45,8 @@ MIN_HANDOUT_RUN = 5
 """Words in a row that mark a part of the template: fewer occur in any text."""
 MIN_NAMED_SHARE = 0.25
 """Least share of the authors whose texts contain a passage of a source that is named: it may be the question."""
+MAX_NAMED = 4
+"""Texts that share a passage, up to which they are named."""
 MAX_QUESTIONS, FIRST_WORDS = 5, 8
 """Excluded passages that are named, and the words of each that are quoted."""
 
@@ -172,8 +174,7 @@ def collect_texts(inputs: CheckPaths, notices: Notices) -> CheckInput:
         if masked and not sources and not old and not inputs.within_class:
             raise UserError("the template covers all sources", "give other sources, or no --template", inputs.handout)
     authors = [text.author for text in written]
-    required = count_required(_count_authors(authors[: len(suspicious)]))
-    written, lines = _exclude_questions(written, sources, required, authors)
+    written, lines = _exclude_questions(written, sources, authors)
     new, old = written[: len(suspicious)], written[len(suspicious) :]
     first, second, third = (tuple(_warn(text, notices) for text in side) for side in (new, sources, old))
     return CheckInput(first, second, third, inputs.within_class, (*excluded, *lines))
@@ -263,23 +264,24 @@ def _list_lines(text: str, words: Words) -> Iterator[tuple[tuple[int, int], tupl
 
 
 def _exclude_questions(
-    texts: Sequence[CheckedText], sources: Sequence[CheckedText], required: int, authors: Sequence[str]
+    texts: Sequence[CheckedText], sources: Sequence[CheckedText], authors: Sequence[str]
 ) -> tuple[list[CheckedText], list[str]]:
     """Return the texts without what many share and no source has, and lines about what that is."""
     compared = [text.text for text in texts]
-    shared = find_shared(compared, (text.text for text in sources), required, authors)
+    shared = find_shared(compared, (text.text for text in sources), MIN_DOCUMENTS, authors)
     masked = [
         _exclude(
-            text, [Excluded(one.begin, one.end, f"shared by {one.documents} of {len(texts)} texts") for one in own]
+            text, [Excluded(one.begin, one.end, f"shared by {len(one.documents)} of {len(texts)} texts") for one in own]
         )
         for text, own in zip(texts, shared)
     ]
-    lines = _describe_stretches(shared, compared, "Excluded: {} words that {} of {} texts share: {}")
+    names = [text.shown.name for text in texts]
+    lines = _describe_stretches(shared, compared, names, "Excluded: {} words that {} share: {}")
     if sources:
         rest = [text.text for text in masked]
-        counted = find_shared(rest, (), max(required, round(MIN_NAMED_SHARE * _count_authors(authors))), authors)
-        line = "Not excluded: {} words that {} of {} texts share and a source contains: {}"
-        lines += _describe_stretches(counted, rest, f"{line} (if this is the question, name it with --template)")
+        counted = find_shared(rest, (), max(MIN_DOCUMENTS, round(MIN_NAMED_SHARE * _count_authors(authors))), authors)
+        line = "Not excluded: {} words that {} share and a source contains: {}"
+        lines += _describe_stretches(counted, rest, names, f"{line} (if this is the question, name it with --template)")
     return masked, lines
 
 
@@ -288,16 +290,19 @@ def _count_authors(authors: Sequence[str]) -> int:
     return len({author or number for number, author in enumerate(authors)})
 
 
-def _describe_stretches(shared: Sequence[Sequence[SharedStretch]], texts: Sequence[str], line: str) -> list[str]:
+def _describe_stretches(
+    shared: Sequence[Sequence[SharedStretch]], texts: Sequence[str], names: Sequence[str], line: str
+) -> list[str]:
     """Return a line for each shared stretch, those of most texts first, at most `MAX_QUESTIONS`.
 
     Args:
         shared: stretches of each text.
         texts: all texts.
-        line: format of the number of words, of the texts with the stretch, of all texts, and of the first words.
+        names: of the texts.
+        line: format of the number of words, of the texts with the stretch, and of the first words.
     """
     stretches = {one.words: (one, text) for own, text in zip(shared, texts) for one in own}
-    ranked = sorted(stretches.values(), key=lambda item: (-item[0].documents, -len(item[0].words), item[0].words))
+    ranked = sorted(stretches.values(), key=lambda item: (-len(item[0].documents), -len(item[0].words), item[0].words))
     lines: list[str] = []
     named: list[str] = []
     for one, text in ranked:
@@ -306,9 +311,15 @@ def _describe_stretches(shared: Sequence[Sequence[SharedStretch]], texts: Sequen
             named.append(words)
             first = text[one.begin : one.end].split()
             shown = " ".join(first[:FIRST_WORDS]) + (" ..." if len(first) > FIRST_WORDS else "")
-            lines.append(escape_controls(line.format(len(one.words), one.documents, len(texts), shown)))
+            lines.append(escape_controls(line.format(len(one.words), _name_some(names, one.documents), shown)))
     more = len(lines) - MAX_QUESTIONS
     return [*lines[:MAX_QUESTIONS], *([f"{more} more passages that many share."] if more > 0 else [])]
+
+
+def _name_some(names: Sequence[str], numbers: Sequence[int]) -> str:
+    """Return how many of all texts these are, with their names if they are few."""
+    count = f"{len(numbers)} of {len(names)} texts"
+    return f"{count} ({', '.join(names[number] for number in numbers)})" if len(numbers) <= MAX_NAMED else count
 
 
 def _warn(text: CheckedText, notices: Notices) -> CheckedText:

@@ -33,8 +33,8 @@ UNCLEAR_SHARE = 0.1
 MIN_WORDS = 15
 """A text with fewer words is hardly more than a sentence, which may be any text's by chance."""
 MIN_COHORT = 10
-"""Other pairs of both texts below the threshold, from which on a score is compared with theirs."""
-COHORT_SPREAD = 9.0
+"""Other pairs of both texts from which on a score is compared with theirs."""
+COHORT_SPREAD = 7.0
 """Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it; chosen in
 benchmarks/results/verdicts.md."""
 
@@ -200,12 +200,12 @@ def find_finding(score: float | None, decision: bool | None, reasons: Sequence[R
 def compare_with_cohorts(
     pairs: Sequence[DecidedPair], settings: MethodSettings, kinds: Mapping[TextFile, str]
 ) -> list[DecidedPair]:
-    """Return the pairs; one whose score is usual among the other pairs of its texts is no reuse, and unclear.
+    """Return the pairs; one whose score is usual among the other pairs of its texts is neither reuse nor unclear.
 
-    Texts on one question are each other's controls; pairs with texts of another kind, such as sources, are none. A
-    score is unusual if it exceeds the median of the other pairs below the threshold by `COHORT_SPREAD` times the
-    distance of their lower quartile; with fewer than `MIN_COHORT` such pairs nothing is compared. A copy is always
-    reuse.
+    Texts on one question are each other's controls; pairs with texts of another kind are none. A score is unusual if it
+    exceeds the median of the other pairs by `COHORT_SPREAD` times the distance of their lower quartile; with fewer than
+    `MIN_COHORT` such pairs nothing is compared. From a source many may have copied, so that of its pairs only those
+    without reuse are controls. A copy is always reuse.
 
     Args:
         pairs: all pairs.
@@ -214,18 +214,25 @@ def compare_with_cohorts(
     """
     scores: defaultdict[tuple[str, TextFile], list[float]] = defaultdict(list)
     for one in pairs:
-        if not one.decision and one.score is not None:
+        if one.score is not None and not (one.decision and kinds[one.pair.source] == "source"):
             for text in (one.pair.suspicious, one.pair.source):
                 scores[kinds[one.pair.source], text].append(one.score)
     compared = []
     for one in pairs:
-        if one.decision and one.score is not None and not settings.is_copy(one.values):
+        is_near = any(reason.code == JUST_BELOW for reason in one.record.reasons)
+        if (one.decision or is_near) and one.score is not None and not settings.is_copy(one.values):
             kind = kinds[one.pair.source]
-            cohort = [*scores[kind, one.pair.suspicious], *scores[kind, one.pair.source]]
-            if one.score < _find_usual_score(cohort):
-                reasons = (*one.record.reasons, Reason(USUAL_SCORE, {"highest": max(cohort)}))
-                record = replace(one.record, decision=False, finding="unclear", reasons=reasons)
-                one = one._replace(record=record)
+            own, other = (list(scores[kind, text]) for text in (one.pair.suspicious, one.pair.source))
+            for cohort in (own, other):
+                if one.score in cohort:
+                    cohort.remove(one.score)
+            if one.score < _find_usual_score([*own, *other]):
+                reasons = (
+                    *(reason for reason in one.record.reasons if reason.code != JUST_BELOW),
+                    Reason(USUAL_SCORE, {"highest": max([*own, *other])}),
+                )
+                finding = find_finding(one.score, False, reasons)
+                one = one._replace(record=replace(one.record, decision=False, finding=finding, reasons=reasons))
         compared.append(one)
     return compared
 

@@ -12,16 +12,12 @@ import regex
 from pan_scdg.align.locator import PassageLocator
 from pan_scdg.align.matches import (
     MIN_RELATED,
-    NEAR_SENTENCES,
     NO_MATCH,
     Floats,
     SentenceAlignment,
-    compute_topic,
-    find_corresponding,
     find_summary,
-    list_stretches,
-    measure_focus,
-    measure_nearness,
+    measure_nearest_own,
+    measure_vectors,
 )
 from pan_scdg.align.passages import EXACT_END_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
 from pan_scdg.align.selection import select_pairs
@@ -50,14 +46,15 @@ class AlignmentSettings(MethodSettings):
 
     model: str
     """The name of a bundled embedding model, or of a folder in the model cache."""
-    length_slope: ClassVar[float] = 0.2
+    length_slope: ClassVar[float] = 0.3
     """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
     long_slope: ClassVar[float] = 0.08
     """Additional rise with the logarithm beyond `MAX_CALIBRATED_CANDIDATES`: chance matches of long texts."""
-    similarity_weight: ClassVar[float] = 1.2
-    focus_weight: ClassVar[float] = 1.5
-    nearness_weight: ClassVar[float] = 1.5
-    """All were chosen on the development set: benchmarks/results/verdicts.md."""
+    similarity_weight: ClassVar[float] = 2.0
+    margin_weight: ClassVar[float] = 8.0
+    extent_weight: ClassVar[float] = 5.0
+    contrast_factor: ClassVar[float] = 3.0
+    """All were chosen with each collection left out: benchmarks/results/verdicts.md."""
     min_sentences: ClassVar[int] = 2
     """A shorter target is decided only if it is copied: nothing separates single sentences on one topic."""
     copied_words: ClassVar[int] = 50
@@ -71,7 +68,7 @@ class AlignmentSettings(MethodSettings):
     decides_short_texts = True
     unclear_margin = 0.15
     """See benchmarks/results/check.md."""
-    copy_score: ClassVar[float] = 1.8
+    copy_score: ClassVar[float] = 9.0
     """Least score of a copy, far above the threshold."""
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "AlignmentMethod":
@@ -83,16 +80,20 @@ class AlignmentSettings(MethodSettings):
         return [self.model]
 
     def compute_score(self, values: Values) -> float:
-        """Return the logarithm of the alignment's score, less its rise with the lengths, plus the other numbers."""
-        candidates = max(1.0, values["candidates"])
+        """Return the logarithm of the alignment's score, less its rise with the lengths, plus the other numbers.
+
+        The extent is how much of the target follows the source, or how much a part of it stands out.
+        """
+        candidates, sentences = max(1.0, values["candidates"]), max(1.0, values["sentences"])
         beyond = float(np.log(max(1.0, candidates / MAX_CALIBRATED_CANDIDATES)))
-        rise = self.length_slope * float(np.log(candidates)) + self.long_slope * beyond
+        extent = max(values["in_order"] / sentences, self.contrast_factor * values["contrast"])
         score = (
             float(np.log1p(values["alignment"]))
-            - rise
+            - self.length_slope * float(np.log(candidates))
+            - self.long_slope * beyond
             + self.similarity_weight * values["similarity"]
-            + self.focus_weight * values["focus"]
-            + self.nearness_weight * values["nearness"]
+            + self.margin_weight * values["margin"]
+            + self.extent_weight * extent
         )
         return max(score, self.copy_score) if self.is_copy(values) else score
 
@@ -192,6 +193,10 @@ class AlignmentMethod(Method):
         nearest = (first.vectors @ second.vectors.T).max(axis=1, initial=0.0)
         return np.asarray(nearest >= MIN_RELATED, np.bool_)
 
+    def _encode(self, target: str, source: str, alignment: Alignment) -> tuple[EncodedText, EncodedText]:
+        """Return both texts with their vectors, and with what counts in this pair."""
+        return self.encoder.encode(target)._replace(prepared=alignment.target), self.encoder.encode(source)
+
     def _is_unread(self, target: str, source: str) -> bool:
         """Return True if the encoder does not know the script of one of the texts."""
         return any(self.encoder.encode(text).is_unread for text in (target, source))
@@ -201,19 +206,15 @@ class AlignmentMethod(Method):
 
         - alignment: the score of the best alignment of sentences, see `SentenceAlignment`.
         - similarity: the largest of a passage that words have in common; 0 without one.
-        - focus: see `measure_focus`.
-        - nearness: see `measure_nearness`.
-        - sentences: those of the target that count.
-        - corresponding: how many of them correspond to one of the source, see `find_corresponding`.
-        - candidates: the pairs of sentences that were compared, with which the score of unrelated texts rises.
+        - margin, contrast, sentences, corresponding, in_order, candidates: see `measure_vectors`.
         - copied: words of the longest verbatim stretch, see `count_copied_words`; without the line below.
         - words: those of the target.
         - left_out: the passages in its quotations and the like, which all numbers but ``words`` leave out.
 
         A line that unrelated texts may share, such as an address, is left out unless other sentences match.
         """
-        first, second = self.encoder.encode(target), self.encoder.encode(source)
-        alignment = Alignment(first.prepared, second.prepared)
+        alignment = Alignment(self.encoder.split(target), self.encoder.split(source))
+        first, second = self._encode(target, source, alignment)
         values = _measure_alignment(first, second, alignment)
         if (line := alignment.find_shared_line()) is None:
             return values
@@ -234,7 +235,7 @@ class AlignmentMethod(Method):
         Sentences at the ends that are nearer to the source than others, but not related to it, are cut off. If there
         are no others and no alignment reaches `MIN_MATCH`, the best one is returned.
         """
-        first, second = self.encoder.encode(target), self.encoder.encode(source)
+        first, second = self._encode(target, source, alignment)
         sentences = align_sentences(first, second, alignment)
         least = MIN_MATCH if others else min(MIN_MATCH, sentences.find_best().score)
         spans, related = first.prepared.spans[first.prepared.counted], related[first.prepared.counted]
@@ -260,7 +261,7 @@ class AlignmentMethod(Method):
         The source side of a summary is several times as long. It adds sentences to the passages in it, none of which is
         mostly copied, and has no sentence that does not count.
         """
-        first, second = self.encoder.encode(target), self.encoder.encode(source)
+        first, second = self._encode(target, source, alignment)
         vectors, places = first.counted_vectors, np.flatnonzero(first.prepared.counted)
         found = find_summary(vectors, second.vectors)
         if found is None or len(found[0]) != places[found[0].stop - 1] + 1 - places[found[0].start]:
@@ -311,46 +312,25 @@ def _measure_alignment(
         if passage.counts and (line is None or not _touches(line, passage.target))
     ]
     sentences, others = first.counted_vectors, second.vectors
-    focus, stretches = measure_focus(sentences, compute_topic(others)[None])[0], list_stretches(others, NEAR_SENTENCES)
     return {
-        **measure_vectors(align_sentences(first, second, alignment), sentences, others, float(focus), stretches),
+        "alignment": align_sentences(first, second, alignment).find_best().score,
         "similarity": max(counted, default=0.0),
-        "sentences": float(len(sentences)),
-        "corresponding": float(find_corresponding(sentences, others).sum()),
+        **measure_vectors(sentences, measure_nearest_own(sentences), others),
         "copied": float(alignment.count_copied_words() if line is None else 0),
         "words": float(len(first.prepared.forms)),
         "left_out": float(sum(not passage.counts for passage in evidence)),
     }
 
 
-def measure_vectors(
-    alignment: SentenceAlignment, sentences: Floats, others: Floats, focus: float, stretches: Floats
-) -> dict[str, float]:
-    """Return the numbers of a pair that its vectors give.
-
-    Args:
-        alignment: of the sentences.
-        sentences: vectors of those of the target that count, ``[t, d]``.
-        others: vectors of those of the source, ``[s, d]``.
-        focus: see `measure_focus`.
-        stretches: of the source, see `list_stretches`.
-    """
-    return {
-        "alignment": alignment.find_best().score,
-        "focus": focus,
-        "nearness": measure_nearness(sentences, stretches),
-        "candidates": float(len(sentences) * len(others)),
-    }
-
-
-def bound_score(
-    settings: AlignmentSettings, target: EncodedText, others: Floats, focus: float, stretches: Floats
-) -> float:
+def bound_score(settings: AlignmentSettings, target: EncodedText, own: Floats, others: Floats) -> float:
     """Return the score of a pair whose texts have no words in common; see `measure_vectors`."""
     sentences = target.counted_vectors
-    values = measure_vectors(SentenceAlignment(sentences, others), sentences, others, focus, stretches)
-    words = float(len(target.prepared.forms))
-    return settings.compute_score({**values, "words": words, "similarity": 0.0, "copied": 0.0})
+    values = {
+        "alignment": SentenceAlignment(sentences, others).find_best().score,
+        **measure_vectors(sentences, own, others),
+        "words": float(len(target.prepared.forms)),
+    }
+    return settings.compute_score({**values, "similarity": 0.0, "copied": 0.0})
 
 
 def align_sentences(target: EncodedText, source: EncodedText, alignment: Alignment) -> SentenceAlignment:

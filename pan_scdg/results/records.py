@@ -15,7 +15,7 @@ Finding = Literal["likely", "unclear", "no sign"]
 NOT_SCORED, JUST_BELOW, TOO_LITTLE_TEXT, USUAL_SCORE = "not_scored", "just_below", "too_little_text", "usual_score"
 FEW_WORDS, FEW_SENTENCES = "few_words", "few_sentences"
 """Codes of reasons; the method gives the last one."""
-SIGNS = {JUST_BELOW, TOO_LITTLE_TEXT, USUAL_SCORE}
+SIGNS = {JUST_BELOW, TOO_LITTLE_TEXT}
 """Codes by which a pair without reuse is unclear for its score."""
 TOO_SHORT = {FEW_WORDS, FEW_SENTENCES}
 DISGUISED = "disguised"

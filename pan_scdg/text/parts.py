@@ -101,19 +101,19 @@ def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[PartK
     """Return the kind of part that contains most of a passage, and True if the passage counts."""
     passage, least = np.array([[begin, end]]), MIN_SHARE_INSIDE * max(1, end - begin)
     for kind, spans, excluded in parts:
-        if _measure_overlaps(spans, passage)[0] >= least:
-            return kind, bool(_measure_overlaps(excluded, passage)[0] < least)
+        if measure_overlaps(spans, passage)[0] >= least:
+            return kind, bool(measure_overlaps(excluded, passage)[0] < least)
     return None, True
 
 
 def mark_counted(parts: Sequence[Part], places: Integers) -> npt.NDArray[np.bool_]:
     """Return True for the places of a text, ``[n, 2]``, that are not mostly in excluded parts, ``[n]``."""
     least = MIN_SHARE_INSIDE * np.diff(places, axis=1).ravel()
-    overlaps = (_measure_overlaps(part.excluded, places) for part in parts)
+    overlaps = (measure_overlaps(part.excluded, places) for part in parts)
     return np.asarray(np.logical_and.reduce([overlap < least for overlap in overlaps]), np.bool_)
 
 
-def _measure_overlaps(spans: Integers, places: Integers) -> Integers:
+def measure_overlaps(spans: Integers, places: Integers) -> Integers:
     """Return the number of characters of each place that are in spans, which are in order and disjoint, ``[n]``."""
     lengths, ends = np.cumsum(spans[:, 1] - spans[:, 0]), spans[:, 1]
     lengths, ends = (np.concatenate([np.zeros(1, np.int64), values]) for values in (lengths, ends))

@@ -1,7 +1,7 @@
 """Two texts by the vectors of their sentences: the numbers are those of their definitions."""
 
 from collections.abc import Sequence
-from statistics import median
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from pan_scdg.align import matches
 from pan_scdg.align.matches import (
-    FOCUS_SENTENCES,
     MIN_VALUE,
     NO_MATCH,
     SEED_WEIGHT,
@@ -20,12 +19,9 @@ from pan_scdg.align.matches import (
     TARGET_GAP,
     TEMPERATURE,
     SentenceAlignment,
-    compute_topic,
-    find_corresponding,
     find_summary,
-    list_stretches,
-    measure_focus,
-    measure_nearness,
+    measure_nearest_own,
+    measure_vectors,
 )
 from pan_scdg.align.seeds import Seed
 
@@ -121,31 +117,6 @@ def draw_vectors(rng: np.random.Generator, count: int, dimensions: int = 5) -> F
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-@given(st.integers(0, 9), st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
-def test_focus_is_the_best_stretch_less_the_median(sentences: int, sources: Sequence[int], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    target, texts = draw_vectors(rng, sentences), [draw_vectors(rng, count) for count in sources]
-    found = measure_focus(target, np.stack(list(map(compute_topic, texts))))
-    for value, source in zip(found.tolist(), texts, strict=True):
-        stretches = [
-            target[i : i + FOCUS_SENTENCES].sum(axis=0) for i in range(max(1, sentences - FOCUS_SENTENCES + 1))
-        ]
-        if not sentences or not len(source):
-            assert value == 0
-            continue
-        cosines = cosine_similarity(stretches, [source.sum(axis=0)]).ravel().tolist()
-        assert value == pytest.approx(max(cosines) - median(cosines), abs=1e-5)
-
-
-def test_focus_is_on_the_stretch_with_the_topic_of_the_source() -> None:
-    one, other = np.eye(2, dtype=np.float32)
-    inserted, throughout = np.stack([other] * 6 + [one] * 3 + [other] * 6), np.stack([one] * 9)
-    topics = compute_topic(np.stack([one, one]))[None]
-    assert measure_focus(inserted, topics).tolist() == [1.0]
-    assert measure_focus(throughout, topics).tolist() == [0.0]
-
-
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_a_summary_is_the_stretch_of_the_largest_sum(targets: int, sources: int, seed: int) -> None:
@@ -166,28 +137,39 @@ def test_a_summary_is_the_stretch_of_the_largest_sum(targets: int, sources: int,
         assert (places.start, places.stop) == (min(taken), max(taken) + 1)
 
 
-def test_texts_without_sentences_have_no_focus() -> None:
-    nothing = np.zeros((0, 0), np.float32)
-    topics = np.stack([compute_topic(nothing)])
-    assert measure_focus(nothing, topics).tolist() == [0.0]
-    assert measure_focus(np.ones((1, 3), np.float32), topics).tolist() == [0.0]
-
-
-@given(st.integers(0, 14), st.integers(0, 14), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
-def test_nearness_and_corresponding_sentences(targets: int, sources: int, seed: int) -> None:
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_numbers_of_vectors(targets: int, sources: int, seed: int) -> None:
+    """Each restated by its definition, with scikit-learn's cosines and all subsets."""
     rng = np.random.default_rng(seed)
-    target, source = (rng.normal(size=(count, 3)).astype(np.float32) for count in (targets, sources))
-    target, source = (v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-9) for v in (target, source))
+    target, source = draw_vectors(rng, targets, 3), draw_vectors(rng, sources, 3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matches, "BATCH_SENTENCES", 4)
-        found, nearness = find_corresponding(target, source), measure_nearness(target, list_stretches(source, 9))
+        own = measure_nearest_own(target)
+        values = measure_vectors(target, own, source)
+    assert (values["sentences"], values["candidates"]) == (targets, targets * sources)
     if not targets or not sources:
-        assert not found.any()
-        assert nearness == 0
+        assert values["margin"] == values["contrast"] == values["corresponding"] == values["in_order"] == 0
         return
+    within = cosine_similarity(target) - 2 * np.eye(targets)
+    assert own == pytest.approx(np.maximum(within.max(axis=1), 0), abs=1e-5)
     cosines = cosine_similarity(target, source)
-    expected = [cosines[i].max() >= 0.6 and cosines[:, cosines[i].argmax()].argmax() == i for i in range(targets)]
-    assert found.tolist() == expected
-    windows = [source[i : i + 9].sum(axis=0) for i in range(max(1, sources - 8))]
-    assert nearness == pytest.approx(cosine_similarity(target, windows).max(), abs=1e-5)
+    nearest, places = cosines.max(axis=1), cosines.argmax(axis=1)
+    is_mutual = cosines.argmax(axis=0)[places] == range(targets)
+    matched = places[is_mutual & (nearest >= 0.6)].tolist()
+    chains = (chosen for size in range(len(matched) + 1) for chosen in combinations(matched, size))
+    assert values["corresponding"] == len(matched)
+    assert values["in_order"] == max(len(chosen) for chosen in chains if list(chosen) == sorted(chosen))
+    margins = np.where(is_mutual, np.maximum(nearest - own, 0), 0)
+    stretches = [slice(i, i + 5) for i in range(max(1, targets - 4))]
+    assert values["margin"] == pytest.approx(max(margins[one].mean() for one in stretches), abs=1e-5)
+    contrast = max(nearest[one].mean() for one in stretches) - nearest.mean()
+    assert values["contrast"] == pytest.approx(contrast, abs=1e-5)
+
+
+def test_a_topic_in_common_has_no_margin() -> None:
+    """A sentence that is as near to its own text as to the source says nothing; one that only the source has does."""
+    topic, other = np.eye(2, dtype=np.float32)
+    alike, different = np.stack([topic] * 6), np.stack([topic, other])
+    values = [measure_vectors(text, measure_nearest_own(text), text)["margin"] for text in (alike, different)]
+    assert values == [0.0, 1.0]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pan_scdg.align import selection
-from pan_scdg.align.matches import NEAR_SENTENCES, compute_topic, list_stretches, measure_focus, measure_nearness
+from pan_scdg.align.matches import measure_nearest_own, measure_vectors
 from pan_scdg.align.passages import Alignment
 from pan_scdg.align.seeds import Comparison
 from pan_scdg.align.selection import select_pairs
@@ -46,11 +46,9 @@ def make_texts(count: int, seed: int) -> list[EncodedText]:
 def score(target: EncodedText, source: EncodedText, alignment: Alignment) -> float:
     measured = map(alignment.measure, alignment.passages)
     values = {
-        "nearness": measure_nearness(target.counted_vectors, list_stretches(source.vectors, NEAR_SENTENCES)),
-        "candidates": float(len(target.counted_vectors) * len(source.vectors)),
+        **measure_vectors(target.counted_vectors, measure_nearest_own(target.counted_vectors), source.vectors),
         "alignment": align_sentences(target, source, alignment).find_best().score,
         "similarity": max((passage.similarity for passage in measured if passage.counts), default=0.0),
-        "focus": float(measure_focus(target.counted_vectors, compute_topic(source.vectors)[None])[0]),
         "copied": float(alignment.count_copied_words()),
         "words": float(len(target.prepared.forms)),
     }

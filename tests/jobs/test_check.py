@@ -701,34 +701,43 @@ def test_profiles_that_decide_by_gains(cli: Cli, tmp_path: Path) -> None:
     assert np.clip([gain for _, gain in shown], -3, 3).mean() == pytest.approx(passage["gain"], abs=0.02)
 
 
-def test_a_score_that_is_usual_among_texts_on_one_question_is_unclear() -> None:
-    """One target, with the decided source 1 and a cohort of eleven others; of texts of another kind, none is one."""
+def test_a_score_that_is_usual_among_texts_on_one_question_is_no_sign() -> None:
+    """The decided pair of the texts 0 and 1, and a cohort of pairs of text 0; of texts of another kind, none is one."""
     cohort = [0.05 * number for number in range(11)]
     median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[0]
-    limit = median + 9 * (median - quartile)
+    limit = median + 7 * (median - quartile)
 
-    def decide(score: float, others: Sequence[float], copied: float = 0.0, kind: str = "source") -> bool | None:
+    def decide(
+        score: float, others: Sequence[float], copied: float = 0.0, kinds: str = "suspicious suspicious suspicious"
+    ) -> bool | None:
         texts = [TextFile(str(number), "", Path()) for number in range(len(others) + 2)]
-        kinds = dict(zip(texts, ["suspicious", "source", *[kind] * len(others)]))
+        first, second, third = kinds.split()
         measured = Measurements({"copied": copied, "words": 90.0})
         pairs = [
             DecidedPair(
-                DocumentPair(texts[0], text), Decision("0", text.doc_id, s, score, s == score, "likely"), measured
+                DocumentPair(texts[0], text), Decision("0", text.doc_id, s, 0.4, s >= 0.4, "likely"), measured
             )
             for text, s in zip(texts[1:], [score, *others])
         ]
-        compared = compare_with_cohorts(pairs, AlignmentSettings(model="m"), kinds)
-        assert compared[1:] == pairs[1:]
-        usual = Reason(USUAL_SCORE, {"highest": max(others)})
-        assert compared[0].record.reasons == (() if compared[0].decision else (usual,))
-        assert compared[0].record.finding == ("likely" if compared[0].decision else "unclear")
+        compared = compare_with_cohorts(
+            pairs, AlignmentSettings(model="m"), dict(zip(texts, [first, second, *[third] * len(others)]))
+        )
+        assert compared[0].record.finding == ("likely" if compared[0].decision else "no sign")
+        assert [reason.code for reason in compared[0].record.reasons] == ([] if compared[0].decision else [USUAL_SCORE])
         return compared[0].decision
 
     assert decide(limit + 0.001, cohort)
-    assert not decide(limit - 0.001, cohort)
+    assert not decide(limit - 0.001, cohort), "also with others of the cohort that reach the threshold, 0.4"
     assert decide(limit - 0.001, cohort, copied=50.0)
     assert decide(limit - 0.001, cohort[:9])
-    assert decide(limit - 0.001, cohort, kind="old")
+    assert decide(limit - 0.001, cohort, kinds="suspicious suspicious old")
+    below = [score for score in [*cohort, *cohort] if score < 0.4]
+    middle, low = statistics.median(below), statistics.quantiles(below, n=4, method="inclusive")[0]
+    usual = middle + 7 * (middle - low)
+    assert [decide(usual + d, [*cohort, *cohort], kinds="suspicious source source") for d in (-0.001, 0.001)] == [
+        False,
+        True,
+    ], "many may have copied from a source"
 
 
 def test_headers_and_footers_of_pages_are_not_compared(check: Callable[..., Any], tmp_path: Path) -> None:
