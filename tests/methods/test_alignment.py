@@ -51,7 +51,7 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(method: AlignmentMet
     scores = score(method, REWRITTEN, UNRELATED, "", SOURCE)
     rewritten, unrelated, empty, same = (SETTINGS.compute_score(one.values) for one in scores)
     assert same > rewritten > unrelated + 0.1
-    assert unrelated > empty == 0
+    assert empty == 0
     values, words = scores[3].values, len(SOURCE.split())
     assert values["similarity"] == pytest.approx(1)
     assert [values[name] for name in ("candidates", "words", "copied", "left_out")] == [36, words, words, 0]
