@@ -66,8 +66,8 @@ class AlignmentSettings(MethodSettings):
     """Score of an alignment that unrelated texts reach: less than two sentences that match closely."""
     excludes_parts = True
     decides_short_texts = True
-    unclear_margin = 0.3
-    """See benchmarks/results/check.md."""
+    unclear_margin = 1.2
+    """The distance of both thresholds of the profile offline."""
     copy_score: ClassVar[float] = 9.0
     """Least score of a copy, far above the threshold."""
 

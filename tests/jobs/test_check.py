@@ -163,7 +163,7 @@ def test_decisions_are_those_of_run_with_and_without_a_first_stage(
     folder = write(tmp_path / "in", {"pairs": "".join(f"{target} {source}\n" for target, source in pairs)})
     shutil.copytree(targets, folder / "susp")
     shutil.copytree(sources, folder / "src")
-    monkeypatch.setattr(AlignmentSettings, "unclear_margin", 0.7)  # one of these pairs is then unclear
+    monkeypatch.setattr(AlignmentSettings, "unclear_margin", 4.0)  # one of these pairs is then unclear
     done = cli("run", "--input", folder, "--output", tmp_path / "decided", "--device", "cpu")
     assert done.code == 0, done.err
     lines = (tmp_path / "decided" / "decisions.jsonl").read_text().splitlines()
