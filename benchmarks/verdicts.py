@@ -30,7 +30,7 @@ from pan_scdg.scdg.decision import choose_threshold
 Bools = npt.NDArray[np.bool_]
 ALL = "all"
 MAX_FALSE_POSITIVES, MAX_FALSE_POSITIVES_OF_A_KIND = 0.03, 0.10
-"""The rule by which the threshold of ``offline`` was chosen."""
+"""The rule by which the thresholds of former scores were chosen; today's is that of `benchmarks.choose_score`."""
 MIN_NEGATIVES = 10
 """Negative pairs of a kind whose false positives limit the threshold."""
 HEADED_PAIRS = 150

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import corpus, gpu, long_texts, passages, rehearsal, rerank_weights, shared_parts, speed, verdicts
+from benchmarks import (
+    choose_score,
+    corpus,
+    gpu,
+    long_texts,
+    passages,
+    rehearsal,
+    rerank_weights,
+    shared_parts,
+    speed,
+    verdicts,
+)
 from benchmarks.development.compose import Pair, cut_passages, opening
 from benchmarks.development.obfuscate import obfuscate
 from benchmarks.pairs import decide, write_folder
@@ -66,7 +77,22 @@ def test_verdicts_choose_the_threshold_by_the_rule() -> None:
     assert 0.2 < threshold <= 0.9
     assert verdicts.count_positives(scores, items, 0.85, among) == ["0.900 (9 of 10)", "0.000 (0 of 90)"]
     assert verdicts.compute_auroc(scores, items.labels) == pytest.approx(0.9, abs=0.01)
-    assert verdicts.find_wilson_interval(1000, 1142) == "0.876 [0.855, 0.894]", "as in benchmarks/results/verdicts.md"
+    assert verdicts.find_wilson_interval(1000, 1142) == "0.876 [0.855, 0.894]", (
+        "as in benchmarks/results/verdicts-log.md"
+    )
+
+
+def test_a_threshold_keeps_the_mean_of_the_collections_and_is_the_least_that_does() -> None:
+    scores = np.random.default_rng(0).permutation(60) / 10
+    negatives = {"few": np.arange(10), "many": np.arange(10, 60)}
+
+    def find_mean(threshold: float) -> float:
+        return float(np.mean([(scores[places] >= threshold).mean() for places in negatives.values()]))
+
+    for mean in (0.02, 0.05, 0.1, 0.3):
+        chosen = choose_score.choose_threshold(scores, negatives, mean)
+        reached = max(score for score in scores if score < chosen)
+        assert find_mean(chosen) <= mean < find_mean(reached)
 
 
 def test_joined_and_shared_texts() -> None:

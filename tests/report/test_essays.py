@@ -53,13 +53,13 @@ def test_the_truth_names_files_that_exist() -> None:
 
 @pytest.mark.long
 def test_decisions_of_the_essays(checked: Checked) -> None:
-    """As ``benchmarks/results/essays.md`` has them: ten of twelve likely, two unclear, two wrongly likely."""
+    """As ``benchmarks/results/essays.md`` has them: seven of twelve likely, two unclear, one honest unclear."""
     pairs = {(row["suspicious"], row["source"]): row["decision"] for row in checked.rows}
     likely = {pair for pair, finding in pairs.items() if finding == "likely"}
     unclear = {pair for pair, finding in pairs.items() if finding == "unclear"}
-    assert likely | unclear > read_truth("yes")
-    assert {pair[0] for pair in likely - read_truth("yes")} == {"quinn.txt", "samir.txt"}
-    assert {pair[0] for pair in unclear} == {"pavel.txt", "zoe.txt"}
+    assert likely < read_truth("yes")
+    assert len(likely) == 7
+    assert {pair[0] for pair in unclear} == {"maya.txt", "vera.txt", "quinn.txt"}
     assert "alice.txt" in checked.printed.splitlines()[2]
 
 
@@ -68,9 +68,10 @@ def test_a_clicked_passage_is_that_of_the_file(page: "Page", checked: Checked) -
     passages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for line in map(json.loads, (checked.folder / "passages.jsonl").read_text(encoding="utf-8").splitlines()):
         passages.setdefault((line["suspicious"], line["source"]), []).append(line)
-    assert set(passages) > read_truth("yes")
+    located = read_truth("yes") & set(passages)
+    assert len(located) == 9
     numbers = {(row["suspicious"], row["source"]): row["rank"] for row in checked.rows}
-    for suspicious, source in sorted(read_truth("yes")):  # parts of the others are grey, as quotations
+    for suspicious, source in sorted(located):  # parts of the others are grey, as quotations
         lines = passages[suspicious, source]
         open_page(page, checked.folder / "report.html", f"#pair-{numbers[suspicious, source]}")
         target = (ESSAYS / "suspicious" / suspicious).read_text(encoding="utf-8")
