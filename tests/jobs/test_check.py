@@ -714,9 +714,7 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_no_sign() -> None:
         first, second, third = kinds.split()
         measured = Measurements({"copied": copied, "words": 90.0})
         pairs = [
-            DecidedPair(
-                DocumentPair(texts[0], text), Decision("0", text.doc_id, s, 0.4, s >= 0.4, "likely"), measured
-            )
+            DecidedPair(DocumentPair(texts[0], text), Decision("0", text.doc_id, s, 0.4, s >= 0.4, "likely"), measured)
             for text, s in zip(texts[1:], [score, *others])
         ]
         compared = compare_with_cohorts(
