@@ -25,7 +25,7 @@ from pan_scdg.jobs.decisions import DecidedPair, compare_with_cohorts
 from pan_scdg.methods import Measurements
 from pan_scdg.methods.alignment import AlignmentSettings
 from pan_scdg.profile import load_profile
-from pan_scdg.records import DocumentPair, Reason, TextFile
+from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.report.html import render_report
 from pan_scdg.results.records import USUAL_SCORE, Decision
 from tests.documents.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
