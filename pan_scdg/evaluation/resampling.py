@@ -140,7 +140,11 @@ def _draw_swaps(items: int, resamples: int, seed: int) -> Iterator[Floats]:
     total = 2**items if every else resamples
     for start in range(0, total, BATCH):
         numbers = np.arange(start, min(start + BATCH, total))
-        rows = numbers[:, None] >> np.arange(items) & 1 if every else rng.integers(2, size=(len(numbers), items))
+        rows = (
+            numbers[:, None] >> np.arange(items) & 1
+            if every
+            else rng.integers(2, size=(len(numbers), items), dtype=np.int8)
+        )
         yield rows.astype(np.float64)
 
 
