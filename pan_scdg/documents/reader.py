@@ -150,8 +150,9 @@ def answer_for(path: Path) -> dict[str, Any]:
     except (MemoryError, ImportError):  # a library that finds no memory is not imported
         return {"error": TOO_LARGE}
     except Exception as e:  # the libraries raise whatever a damaged file leads to
-        # an author does not know that a document is a zip file
-        detail = "" if isinstance(e, BadZipFile) else f" ({get_first_line(e)[:200]})"
+        # an author knows neither that a document is a zip file nor what PDFium is
+        is_of_container = isinstance(e, BadZipFile) or type(e).__module__.startswith("pypdfium2")
+        detail = "" if is_of_container else f" ({get_first_line(e)[:200].rstrip('.')})"
         damaged = f"This file is damaged{detail}", "ask for a new copy"
         return {"error": _find_wrong_ending(path, CONVERTED[path.suffix.lower()]) or damaged}
 

@@ -17,14 +17,17 @@ from pathlib import Path
 
 import click
 import pytest
+import tomlkit
 from click.shell_completion import ShellComplete
 
 from pan_scdg import __version__
 from pan_scdg.cli import cli, run_command
 from pan_scdg.cli.exits import find_arguments
 from pan_scdg.cli.start import MAIN_PROFILES
+from pan_scdg.documents.reader import CONVERTERS
 from pan_scdg.errors import UserError
 from pan_scdg.profile import list_profiles
+from pan_scdg.results import files
 
 ROOT = Path(__file__).parents[2]
 PROFILE = Path(__file__).parents[1] / "profiles" / "small.toml"
@@ -79,6 +82,17 @@ def test_help_works_and_holds_an_example(arguments: list[str], capsys: pytest.Ca
     assert re.search(rf"Example:\s(.*\n)*\s+pan-scdg {' '.join(arguments)}\b", text), text
     assert max(map(len, text.splitlines())) <= 110
     assert not re.search(r"^  \[?[A-Z]+\]?$", text, re.MULTILINE), "an argument without a word about it"
+
+
+def test_the_help_of_check_names_its_files_and_the_formats_of_the_extra(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["check", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    named = re.findall(r"[\w-]+\.(?:html|csv|jsonl)\b", text.partition("The output has")[2].partition("Example:")[0])
+    assert len(named) == 4
+    assert set(named) <= {value for value in vars(files).values() if isinstance(value, str)}
+    extras = tomlkit.parse((ROOT / "pyproject.toml").read_text()).unwrap()["project"]["optional-dependencies"]
+    kinds = [kind for kind, package in CONVERTERS.items() if any(e.startswith(package) for e in extras["documents"])]
+    assert f'with the extra "documents" also {" and ".join(kinds)}.' in text
 
 
 def test_help_imports_nothing_heavy() -> None:

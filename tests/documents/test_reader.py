@@ -87,6 +87,8 @@ def test_damaged_files_are_one_line(name: str, data: bytes, tmp_path: Path) -> N
     line = refuse(tmp_path, name, data)
     assert "\n" not in line
     assert ". " in line
+    assert ".)" not in line
+    assert "PDFium" not in line
 
 
 @pytest.mark.parametrize(
