@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pan_scdg.records import MeasuredPassage
-from pan_scdg.report.records import Report, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
 from tests.passages import make_passage
 from tests.report.samples import (
     GIVEN,
@@ -204,7 +204,7 @@ def test_pairs_are_searched_filtered_and_sorted(page: "Page", example_file: Path
     assert page.locator("th[data-key=suspicious]").get_attribute("aria-sort") == "descending"
 
 
-def test_a_text_is_a_row_with_its_sources_and_a_share_that_follows_marks(page: "Page", tmp_path: Path) -> None:
+def make_report_of_three() -> Report:
     texts = {name: ReportText(name, "0123456789" * 10) for name in ("a.txt", "b.txt", "c.txt")}
     spans = ((0, 40), (30, 60)), ((50, 70),)
     passages = [tuple(MeasuredPassage(make_passage(a, b - a, a, b - a), 1.0, 1.0) for a, b in pair) for pair in spans]
@@ -213,19 +213,62 @@ def test_a_text_is_a_row_with_its_sources_and_a_share_that_follows_marks(page: "
         make_pair("b.txt", "c.txt", 0.6, "likely", passages[1]),
         make_pair("a.txt", "c.txt", 0.1, "no sign"),
     )
-    report = Report("Three", texts, texts, pairs, 0.5, within_class=True)
-    open_page(page, save_report(report, tmp_path / "report.html"))
-    assert list_texts(page) == [
+    return Report("Three", texts, texts, pairs, 0.5, within_class=True)
+
+
+def list_shares(page: "Page", table: str) -> list[str]:
+    return page.locator(f".{table} tbody .share").all_text_contents()
+
+
+def test_a_text_is_a_row_with_its_sources_points_and_a_share_that_follow_marks(page: "Page", tmp_path: Path) -> None:
+    open_page(page, save_report(make_report_of_three(), tmp_path / "report.html"))
+    before = [
         ["1", "a.txt", "●", "likely", "64", "60", "%", "b.txt"],
         ["2", "b.txt", "●", "likely", "64", "70", "%", "a.txt", "c.txt"],
         ["3", "c.txt", "●", "likely", "54", "20", "%", "b.txt"],
     ]
+    assert list_texts(page) == before
     page.get_by_label("Your mark of pair 1").select_option("dismissed")
-    assert [row[5] for row in list_texts(page)] == ["0", "20", "20"]
+    assert list_shares(page, "texts") == ["0 %", "20 %", "20 %"]
+    assert page.locator(".texts tbody .score").all_text_contents() == ["–", "54", "54"]
+    decisions = page.locator(".texts tbody .decision").evaluate_all("es => es.map((e) => e.dataset.decision)")
+    assert decisions == ["no sign", "likely", "likely"]
+    page.get_by_label("Your mark of pair 1").select_option("")
+    assert list_texts(page) == before
+    page.get_by_label("Your mark of pair 1").select_option("dismissed")
     page.get_by_label("Find").fill("a.txt")
     assert [row[1] for row in list_texts(page)] == ["a.txt", "b.txt"]
     page.locator(".texts th[data-key=share] [role=button]").click()
     assert [row[1] for row in list_texts(page)] == ["b.txt", "a.txt"]
+
+
+def test_a_dismissed_passage_does_not_count_and_is_kept_in_a_copy(page: "Page", tmp_path: Path) -> None:
+    open_page(page, save_report(make_report_of_three(), tmp_path / "report.html"), "#pair-1")
+    rows = page.locator(".pair.open .rows tbody")
+    rows.nth(0).get_by_label("dismiss").check()
+    assert list_shares(page, "pairs") == ["30 %", "20 %", "0 %"]
+    assert page.locator('.pane[data-side="0"] mark').count() == 1
+    rows.nth(1).get_by_label("dismiss").check()
+    assert page.locator("tr[data-number='1'] .review select").input_value() == "dismissed"
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save a copy").click()
+    download.value.save_as(tmp_path / "copy.html")
+    open_page(page, tmp_path / "copy.html", "#pair-1")
+    assert list_shares(page, "texts") == ["0 %", "20 %", "20 %"]
+    rows.nth(0).get_by_label("dismiss").uncheck()
+    assert list_shares(page, "pairs") == ["40 %", "20 %", "0 %"]
+    assert page.locator("tr[data-number='1'] .review select").input_value() == ""
+
+
+def test_a_passage_of_many_is_dismissed_in_all_pairs(page: "Page", tmp_path: Path) -> None:
+    texts = {name: ReportText(name, "0123456789" * 10) for name in ("a.txt", "b.txt", "c.txt")}
+    both = tuple(MeasuredPassage(make_passage(a, 30, a, 30), 1.0, 1.0) for a in (0, 50))
+    pairs = tuple(make_pair(*names, 0.9, "likely", both) for names in (("a.txt", "b.txt"), ("c.txt", "b.txt")))
+    report = Report("Three", texts, texts, pairs, 0.5, within_class=True)
+    open_page(page, save_report(report, tmp_path / "report.html"), "#pair-1")
+    page.locator(".pair.open .rows tbody").nth(1).get_by_role("button", name="dismiss in all pairs").click()
+    assert list_shares(page, "texts") == ["30 %"] * 3
+    assert page.locator("#left-out").text_content().startswith("2 of 4 passages are left out")
 
 
 def test_quotations_references_and_short_matches_can_be_left_out(page: "Page", hostile_file: Path) -> None:
@@ -412,8 +455,8 @@ def test_print_has_the_passages_in_aligned_rows(page: "Page", example_file: Path
 def test_each_text_that_the_overview_shows_has_a_sheet_on_paper(page: "Page", tmp_path: Path) -> None:
     report = make_small_report()
     passage = MeasuredPassage(make_passage(0, 20, 0, 20), 0.9, 0.9)
-    second = replace(report.pairs[0], suspicious="carl.txt", passages=(passage,))
-    pairs = (report.pairs[0], replace(second, gains=None))
+    record = replace(report.pairs[0].record, suspicious="carl.txt")
+    pairs = (report.pairs[0], ReportPair(record, (passage,)))
     open_page(page, save_report(replace(report, pairs=pairs), tmp_path / "report.html"))
     page.emulate_media(media="print")
 

@@ -106,7 +106,23 @@ function measureSigns(signs, length) {
 
 const formatShare = (share) => `${Math.floor(100 * share + 0.5)} %`;
 
-/** Recount passages and shares after a change of filters or marks; scores and decisions stay as they are. */
+/** Show the points and the decision of a text's best pair that the reader has not dismissed. */
+function showBest(text) {
+  const signs = listSigns(text);
+  if (!signs.length) return;
+  const kept = signs.filter(({ number }) => state.reviews[number] !== "dismissed");
+  const all = kept.length === signs.length;
+  const byScore = (a, b) => readKey(b.row, "score") - readKey(a.row, "score");
+  const best = all ? signs.find(({ row }) => row.dataset.score === text.dataset.score) : kept.sort(byScore)[0];
+  const decision = all ? text.dataset.decision : best?.row.dataset.decision ?? "no sign";
+  if (best || !all) find(".score", text).textContent = best ? find(".score", best.row).textContent : "–";
+  const mark = find(`.meanings .decision[data-decision="${decision}"]`);
+  if (mark) find(".decision", text).replaceWith(mark.cloneNode(true));
+  find(".by-reader", text)?.remove();
+  if (!all) find(".decision", text).after(makeElement("span", "by-reader", ` as dismissed by you: ${signs.length - kept.length}`));
+}
+
+/** Recount passages and shares after a change of filters or marks; scores and decisions of pairs stay as they are. */
 function recount() {
   let all = 0, left = 0;
   for (const row of listRows()) {
@@ -118,7 +134,9 @@ function recount() {
   }
   for (const row of [...listRows(), ...listTexts()])
     find(".share", row).textContent = formatShare(measureShare(row));
+  listTexts().forEach(showBest);
   const note = find("#left-out");
   note.hidden = !left;
-  note.textContent = `${left} of ${all} passages are left out as you chose. Scores and decisions do not change.`;
+  note.textContent = `${left} of ${all} passages are left out as you chose. Scores of pairs do not change: to leave a passage out of ` +
+    "them, save its text in a file and check again with --template.";
 }

@@ -89,7 +89,9 @@ class Reader {
     const left = this.excluded.size ? `, ${this.excluded.size} left out` : "";
     const place = this.chosen ? `passage ${this.chosen} of ${this.data.passages.length}` : `${numbers.length} passages`;
     find(".place", this.section).textContent = place + left;
-    const about = this.chosen ? find(`#${this.section.id}-${this.chosen} .about td`).cloneNode(true).childNodes : [];
+    const row = this.chosen ? find(`#${this.section.id}-${this.chosen} .about td`).cloneNode(true) : null;
+    for (const element of row ? findAll(".dismissal", row) : []) element.remove();
+    const about = row?.childNodes ?? [];
     const hint = numbers.length ? "Choose a passage to see both of its sides." : "No passage to show.";
     find(".explanation", this.section).replaceChildren(...(this.chosen ? about : [hint]));
   }

@@ -15,10 +15,10 @@ function serialisePage() {
   const copy = document.documentElement.cloneNode(true);
   copy.removeAttribute("class");
   for (const element of findAll(".slot, .review", copy)) element.replaceChildren();
-  for (const element of findAll(".result label, .tooltip", copy)) element.remove();
+  for (const element of findAll(".result label, .dismissal, .by-reader, .tooltip", copy)) element.remove();
   for (const button of findAll(".list thead [role=button]", copy)) button.replaceWith(...button.childNodes);
   for (const header of findAll("[aria-sort]", copy)) header.removeAttribute("aria-sort");
-  const changed = ["open", "chosen", "excluded"];
+  const changed = ["open", "chosen", "excluded", "dismissed"];
   for (const element of findAll(changed.map((name) => `.${name}`).join(), copy)) element.classList.remove(...changed);
   for (const body of findAll(".list tbody", copy)) {
     const rank = (row) => row.dataset.rank ?? row.dataset.number;
