@@ -208,9 +208,9 @@ def test_each_encoder_is_loaded_once_for_pairs_and_rankings(monkeypatch: pytest.
         scored = alone.score(TARGET, SOURCE)
     loaded, real = [], encoder.load_encoder
 
-    def count(*arguments: Any) -> Any:
+    def count(*arguments: Any, **more: Any) -> Any:
         loaded.append(1)
-        return real(*arguments)
+        return real(*arguments, **more)
 
     monkeypatch.setattr(encoder, "load_encoder", count)
     with Scorer(device="cpu") as both:

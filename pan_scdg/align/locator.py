@@ -6,7 +6,7 @@ each paragraph of the target is matched with at most one of the source. Paragrap
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.models.find import FoundModel
 from pan_scdg.records import MeasuredPassage, Passage, Span
 from pan_scdg.text.units import Integers, prepare_text
+
+if TYPE_CHECKING:
+    from pan_scdg.models.encoder import EncoderUse
 
 MIN_PARAGRAPHS = 5
 """Two texts with at least this many paragraphs each are matched by paragraphs."""
@@ -42,6 +45,11 @@ class PassageLocator:
     def models(self) -> dict[str, FoundModel]:
         """Return the encoder by its name in ``job.json``."""
         return {} if self.encoder is None else {"passage_encoder": self.encoder.model}
+
+    @property
+    def encoders(self) -> dict[str, "EncoderUse"]:
+        """Return how the encoder is loaded, by its name in ``job.json``."""
+        return {} if self.encoder is None else {"passage_encoder": self.encoder.use}
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the encoder."""

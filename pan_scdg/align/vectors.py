@@ -14,7 +14,7 @@ from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.text.units import PreparedText, prepare_text, show_as_read
 
 if TYPE_CHECKING:
-    from pan_scdg.models.encoder import Encoder
+    from pan_scdg.models.encoder import Encoder, EncoderUse
 
 BATCH_SIZE = 32
 """Sentences that are encoded together where `models.bert` cannot; the last digits of vectors depend on it."""
@@ -137,11 +137,16 @@ class SentenceEncoder:
         sentences = [show_as_read(prepared.text[start:end]) for start, end in prepared.spans.tolist()]
         return sentences if sentences and self._encoder.knows_script(" ".join(sentences)) else []
 
+    @property
+    def use(self) -> "EncoderUse":
+        """Return how the encoder is loaded."""
+        from pan_scdg.models.encoder import EncoderUse
+
+        # float32 on every device, since thresholds were calibrated with such vectors
+        return EncoderUse(self.model.folder, self._batch, "float32")
+
     @cached_property
     def _encoder(self) -> "Encoder":
         if self._opened is not None:
             return self._opened._encoder
-        from pan_scdg.models.encoder import load_encoder
-
-        # on every device, since thresholds were calibrated with such vectors
-        return load_encoder(self.model.folder, self._device, self._batch, "float32")
+        return self.use.load(self._device)

@@ -35,7 +35,7 @@ from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import make_locator
 from pan_scdg.logs import say
 from pan_scdg.models.devices import choose_encoder_dtype
-from pan_scdg.models.encoder import Encoder, TokenisedTexts, knows_script, load_encoder_tokenizer
+from pan_scdg.models.encoder import Encoder, EncoderUse, TokenisedTexts, knows_script, load_encoder_tokenizer
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.normal_form import restore_spans
@@ -149,11 +149,19 @@ class RetrievalWorker:
                 rankings[route] = search.search(route, task.texts)
         return Searched(rankings, watch.seconds)
 
+    def list_encoders(self) -> dict[str, EncoderUse]:
+        """Return how the encoders are loaded, by their names in the job."""
+        uses = {} if self.matcher is None else {"sentence_encoder": self.matcher.use}
+        if self.encoder is None:
+            return uses
+        dtype, limit = choose_encoder_dtype(self._device), self.settings.need_dense().document_tokens
+        return uses | {"encoder": EncoderUse(self.encoder.folder, dtype=dtype, max_tokens=limit)}
+
     def load_encoder(self) -> Encoder:
         """Return the encoder of the dense routes, loaded once in a process."""
         if self.encoder is None:
             raise ValueError("no route needs an encoder")
-        return open_encoder(self.encoder.folder, self._device, self._raw_text)
+        return open_encoder(self.list_encoders()["encoder"], self._device, self._raw_text)
 
     def release_encoder(self) -> None:
         """Free a GPU's memory that the encoder of the dense routes takes, since the language model needs it."""

@@ -11,6 +11,7 @@ from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import Measurements, Method, MethodOptions
 from pan_scdg.methods.gains import measure_passages, open_explanation, open_model
+from pan_scdg.models.encoder import EncoderUse
 from pan_scdg.models.find import FoundModel
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.pan.text_alignment import read_text
@@ -130,6 +131,10 @@ class PairWorker:
         """Return the models that the result depends on, by their names in the job; see `identify`."""
         models = {**self.method.models, **({} if self.locator is None else self.locator.models)}
         return {**models, **({"language_model": self.model.found} if self.explains else {})}
+
+    def list_encoders(self) -> dict[str, EncoderUse]:
+        """Return how the encoders of method and passages are loaded, by their names in the job."""
+        return {**self.method.encoders, **({} if self.locator is None else self.locator.encoders)}
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` about the models."""

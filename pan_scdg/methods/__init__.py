@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pan_scdg.align.vectors import SentenceEncoder
     from pan_scdg.lm.engine import EngineName
     from pan_scdg.lm.model import ScoringModel
+    from pan_scdg.models.encoder import EncoderUse
 
 METHODS = {
     "gains": "pan_scdg.methods.gains:GainSettings",
@@ -75,6 +76,8 @@ class Method:
     """The models that it uses, by their names in ``job.json``."""
     fingerprint: str = ""
     """Of the model that the scores depend on; empty without one."""
+    encoders: "Mapping[str, EncoderUse]" = {}
+    """How its encoders are loaded, by their names in ``job.json``."""
     encoder: "SentenceEncoder | None" = None
     """The encoder of sentences that it opened, which others share."""
     language_model: "ScoringModel | None" = None

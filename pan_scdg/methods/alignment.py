@@ -136,6 +136,7 @@ class AlignmentMethod(Method):
         self.encoder = SentenceEncoder(settings.model, options.device)
         self.fingerprint = self.encoder.fingerprint
         self.models = {"embedding_model": self.encoder.model}
+        self.encoders = {"embedding_model": self.encoder.use}
 
     def identify(self) -> dict[str, Any]:
         """Return the fields of ``job.json`` that identify the models."""

@@ -18,7 +18,7 @@ from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings
 from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
-from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.encoder import Encoder, EncoderUse
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.records import Reason, TextPair
@@ -64,8 +64,10 @@ class CosineMethod(SimpleMethod):
     def __init__(self, settings: CosineSettings, options: MethodOptions, raw_text: bool = False) -> None:
         self._settings, self._device, self._raw_text = settings, options.device, raw_text
         model = find_encoder(settings.model)
-        self._folder = model.folder
+        limit = settings.chunk_tokens
+        batch = MAX_BATCH if limit is None else min(MAX_BATCH, max(1, BATCH_TOKENS // limit))
         self.models = {"embedding_model": model}
+        self.encoders = {"embedding_model": EncoderUse(model.folder, batch, max_tokens=limit)}
         self.fingerprint = fingerprint_folder(model.folder)
         self._vectors: dict[str, Vector] = {}
         """By the hash of the text."""
@@ -102,8 +104,7 @@ class CosineMethod(SimpleMethod):
     def _encoder(self) -> tuple[Encoder, int]:
         """Return the encoder and the number of tokens of a chunk."""
         limit = self._settings.chunk_tokens
-        batch = MAX_BATCH if limit is None else min(MAX_BATCH, max(1, BATCH_TOKENS // limit))
-        encoder = load_encoder(self._folder, self._device, batch, raw_text=self._raw_text)
+        encoder = self.encoders["embedding_model"].load(self._device, self._raw_text)
         if limit is not None and limit > encoder.max_tokens:
             raise UserError(
                 f"the profile requests chunks of {limit} tokens, but the encoder reads at most {encoder.max_tokens}",

@@ -205,6 +205,20 @@ class Encoder:
         return fingerprint_folder(self.folder)
 
 
+class EncoderUse(NamedTuple):
+    """How a job loads an encoder and cuts the texts for it."""
+
+    folder: Path
+    batch: int = 32
+    dtype: EncoderDtype | None = None
+    max_tokens: int | None = None
+    """Where texts are cut; None: the model's own limit."""
+
+    def load(self, device: str, raw_text: bool = False) -> Encoder:
+        """Return the encoder, loaded on a device; see `load_encoder`."""
+        return load_encoder(self.folder, device, self.batch, self.dtype, raw_text=raw_text)
+
+
 def knows_script(tokenizer: Any, text: str) -> bool:
     """Return False if the vocabulary lacks many words of a text, or has only the letters of most of them.
 

@@ -22,8 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.models.devices import choose_encoder_dtype
-from pan_scdg.models.encoder import Encoder, load_encoder
+from pan_scdg.models.encoder import Encoder, EncoderUse
 from pan_scdg.progress import Progress
 from pan_scdg.records import Document
 from pan_scdg.retrieval.ranking import DEPTH, Ranked, Ranking, fuse_by_comb_sum, rank_best
@@ -78,16 +77,16 @@ class Searched(NamedTuple):
 Encode = Callable[[Iterable[EncodeTask], Progress], Iterator[Float32s]]
 """Yields the vectors of each task, in order, and is given the progress of the index."""
 
-_encoders: dict[tuple[Path, str, bool], Encoder] = {}
+_encoders: dict[tuple[EncoderUse, str, bool], Encoder] = {}
 _loading = Lock()
 
 
-def open_encoder(folder: Path, device: str, raw_text: bool) -> Encoder:
-    """Return the encoder in a folder, loaded once in a process."""
-    key = folder, device, raw_text
+def open_encoder(use: EncoderUse, device: str, raw_text: bool) -> Encoder:
+    """Return an encoder, loaded once in a process."""
+    key = use, device, raw_text
     with _loading:  # one thread prepares texts while another computes
         if key not in _encoders:
-            _encoders[key] = load_encoder(folder, device, dtype=choose_encoder_dtype(device), raw_text=raw_text)
+            _encoders[key] = use.load(device, raw_text)
         return _encoders[key]
 
 

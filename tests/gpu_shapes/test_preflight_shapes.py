@@ -10,7 +10,7 @@ import pytest
 
 from pan_scdg.jobs import preflight
 from pan_scdg.jobs.preflight import Preflight
-from pan_scdg.models import devices
+from pan_scdg.models import devices, encoder
 from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.models.checkpoint import make_library_config, read_config
 from pan_scdg.models.encoder import Encoder, load_encoder
@@ -60,21 +60,21 @@ def gpu(cache: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> 
         config = make_library_config(read_config(folder), settings).get_text_config()
         return LanguageModel(more["tokenizer"], draw_layers(config), device, settings.name, "")
 
-    def draw_encoder(folder: Path, device: str, dtype: Any, raw_text: bool) -> Encoder:
+    def draw_encoder(folder: Path, device: str, batch: int, dtype: Any, *, raw_text: bool) -> Encoder:
         model = encoders[folder.name]
         config = transformers.AutoConfig.from_pretrained(str(check_encoder(folder)[0]))
         model[0].model = draw_layers(config, encoder=True)
         model.to = lambda *_, **__: model  # its weights are there already
-        encoder = Encoder(model, folder, 32, dtype)
-        encoder.dimension = config.hidden_size
-        return encoder
+        drawn = Encoder(model, folder, batch, dtype or "bfloat16")
+        drawn.dimension = config.hidden_size
+        drawn.max_tokens = min(32_768, config.max_position_embeddings)  # the stand-in's limit is that of another model
+        return drawn
 
     monkeypatch.setenv("PAN_SCDG_MODEL_CACHE", str(folder))
     monkeypatch.setitem(preflight.SIZES, "cuda", preflight.SIZES["cuda"]._replace(seconds=0.01))
-    monkeypatch.setattr(preflight, "ROWS", 1 << 16)
     monkeypatch.setattr(preflight, "SEARCHED", 100)
     monkeypatch.setattr(preflight, "load_model", draw_model)
-    monkeypatch.setattr(preflight, "load_encoder", draw_encoder)
+    monkeypatch.setattr(encoder, "load_encoder", draw_encoder)
     monkeypatch.setattr(preflight, "measure_difference", compare_shapes)
     monkeypatch.setattr(
         preflight, "find_nearest", lambda *_: iter([(np.arange(preflight.FOUND), None)] * preflight.SEARCHES)

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs import preflight
-from pan_scdg.jobs.preflight import Speed, attend_written_out, make_inputs
+from pan_scdg.jobs.preflight import Speed, make_inputs
 from pan_scdg.lm.attention import BACKENDS, attend_sdpa
 from pan_scdg.models.encoder import Encoder
 from tests.stand_ins import FEW_TOKENS, write_checkpoint, write_profile
@@ -47,7 +46,7 @@ def fly(cli: Cli, tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
 def test_a_machine_that_is_ready(fly: Any, qwen: Path, pairs_input: Path) -> None:
     code, lines = fly(qwen, "--input", pairs_input)
     assert (code, lines[-1]) == (0, "ready"), lines
-    names = ["device", "models", "memory", "precision", "written-out attention", "attention sdpa", "language model"]
+    names = ["device", "models", "memory", "precision", "language model", "reference engine", "attention sdpa"]
     names += ["largest input", "tokens to score", "noise", "scorer", "hours"]
     assert [line.partition(":")[0] for line in lines[:-1]] == [f"ok      {name}" for name in names]
 
@@ -177,14 +176,6 @@ def test_a_device_that_gets_slower_counts_with_its_last_speed(monkeypatch: pytes
     assert str(speed).endswith("1,000 at first and 500 in the end")
     steady = Speed(100, 101, 99)
     assert (str(steady), steady.sustained) == ("100 tokens per second", 100)
-
-
-def test_the_written_out_attention_is_causal_attention(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "ROWS", 4)
-    torch.manual_seed(0)
-    q, k, v = torch.randn(1, 4, 10, 8), torch.randn(1, 2, 10, 8), torch.randn(1, 2, 10, 8)
-    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3, enable_gqa=True)
-    torch.testing.assert_close(attend_written_out(None, q, k, v, None, scaling=0.3)[0], expected.transpose(1, 2))
 
 
 def test_three_inputs_share_a_context_and_one_is_alone() -> None:
