@@ -31,6 +31,8 @@ UNCOUNTED_PASSAGES = "left_out"
 """The number of passages of a pair that do not count, such as quotations."""
 NOT_SCORED = "pair not scored, decided negative"
 LATE = "no score within the deadline"
+SHARED_BATCHES = 16
+"""Batches that are one if their pairs share texts and the method computes a text once for all of them."""
 Compute = Callable[[Iterable[Any]], Iterator[Any]]
 """Computes tasks of a `PairWorker`, in order: `jobs.cluster.Workers.map`."""
 Review = Callable[[list[DecidedPair]], list[DecidedPair]]
@@ -152,10 +154,10 @@ def score_pairs(
             itself.
     """
     checked = _check_pairs(pairs, worker, notices, on_error)
-    refused = len(checked.errors)
+    refused, settings = len(checked.errors), worker.profile.method_settings
     batches = [
         batch
-        for batch in make_batches(checked.lengths, worker.profile.method_settings.max_batch)
+        for batch in make_batches(checked.lengths, settings.max_batch, settings.shares_texts)
         if not all(pair in scores for pair in batch)
     ]
     tasks = ([worker.read_texts(pair) for pair in batch] for batch in batches)
@@ -225,11 +227,17 @@ def _stop_on_errors(checked: CheckedPairs, on_error: OnError) -> None:
 
 
 def make_batches(
-    lengths: Mapping[DocumentPair, tuple[int, int]], max_batch: int | None = None
+    lengths: Mapping[DocumentPair, tuple[int, int]], max_batch: int | None = None, shares_texts: bool = False
 ) -> list[list[DocumentPair]]:
     """Return batches of up to `BATCH_CHARACTERS`: the pairs of a target together, those with the longest pair first.
 
     A pair that does not fit in memory thus shows at the beginning.
+
+    Args:
+        lengths: characters of target and source of each pair.
+        max_batch: largest number of pairs of a batch.
+        shares_texts: a text is computed once for the pairs of a batch. Pairs that share texts, directly or through
+            others, are then in one batch, if they are many characters of up to `SHARED_BATCHES` times as many.
     """
     by_target: defaultdict[str, list[DocumentPair]] = defaultdict(list)
     for pair in lengths:
@@ -237,13 +245,34 @@ def make_batches(
     groups = sorted(by_target.values(), key=lambda pairs: -max(sum(lengths[pair]) for pair in pairs))
     batches: list[list[DocumentPair]] = []
     space = 0
-    for pair in (pair for group in groups for pair in group):
-        if not batches or sum(lengths[pair]) > space or len(batches[-1]) == max_batch:
-            batches.append([])
-            space = BATCH_CHARACTERS
-        batches[-1].append(pair)
-        space -= sum(lengths[pair])
+    for unit in _connect(groups) if shares_texts else [[pair] for group in groups for pair in group]:
+        size = sum(sum(lengths[pair]) for pair in unit)
+        most = BATCH_CHARACTERS * (SHARED_BATCHES if len(unit) > 1 and size > BATCH_CHARACTERS else 1)
+        for number, pair in enumerate(unit):
+            needed = sum(lengths[pair]) if number else size
+            if not batches or needed > space or len(batches[-1]) == max_batch:
+                batches.append([])
+                space = most
+            batches[-1].append(pair)
+            space -= sum(lengths[pair])
+        space = min(space, 0) if most > BATCH_CHARACTERS else space
     return batches
+
+
+def _connect(groups: Sequence[list[DocumentPair]]) -> list[list[DocumentPair]]:
+    """Return groups of pairs, those that share sources joined; the groups stay side by side."""
+    joined: dict[int, list[DocumentPair]] = {}
+    owners: dict[str, int] = {}
+    for number, group in enumerate(groups):
+        sources = {pair.source.doc_id for pair in group}
+        others = sorted({owners[source] for source in sources if source in owners})
+        first = min(others, default=number)
+        joined.setdefault(first, [])
+        for other in others[1:]:
+            joined[first] += joined.pop(other)
+        joined[first] += group
+        owners |= dict.fromkeys({pair.source.doc_id for pair in joined[first]} if others[1:] else sources, first)
+    return list(joined.values())
 
 
 def decide_pairs(

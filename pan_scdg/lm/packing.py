@@ -75,10 +75,10 @@ def plan_rows(items: Sequence[ScoringInput], budget: int) -> list[list[PackedCal
 
 
 def group_contexts(items: Sequence[ScoringInput]) -> Iterable[Shared]:
-    """Yield the inputs by their common context, in the order of the first of each."""
+    """Yield the inputs by their common context but for its last token, in the order of the first of each."""
     same: dict[bytes, list[int]] = defaultdict(list)
     for number, item in enumerate(items):
-        same[item.context_ids.tobytes()].append(number)
+        same[item.context_ids[:-1].tobytes()].append(number)  # the last token may be the target's first one
     for members in same.values():
         prefix = len(items[members[0]].context_ids) - 1
         if len(members) > 1 and prefix:  # a context of one token leaves nothing to share

@@ -166,6 +166,8 @@ class MethodSettings(Table):
     """Options in `MethodOptions` that are an error with most methods, and that this one reads."""
     max_batch: ClassVar[int | None] = None
     """Largest number of pairs that are scored together, for a method whose scores cost too much to be lost."""
+    shares_texts: ClassVar[bool] = False
+    """A text is computed once for the pairs of a batch that share it."""
     unclear_margin: ClassVar[float | None] = None
     """A score at most this far below the threshold is unclear; None: a share of the calibration's negatives decides."""
     finds_passages: ClassVar[bool] = False

@@ -58,6 +58,7 @@ class GainSettings(MethodSettings):
     """Gains of a language model (paper, PAN25). The parameter of ``top`` is q, that of the window aggregations is w."""
 
     options = frozenset({"keep_gains", "model"})
+    shares_texts = True
     limit: int = Field(ge=8)
     """Largest number of tokens of a combined input; ``over_long`` applies to longer ones."""
     over_long: OverLong = "error"
