@@ -750,7 +750,7 @@ def main(
 ) -> None:
     import torch
 
-    check_device_exists(device)
+    check_device_exists(device, computes=True)
     torch.set_float32_matmul_precision("highest")
     page = page or (None if device == "cpu" else PAGE)
     words = [f"--part {name}" for name in parts] + [f"--shape {name}" for name in shapes]

@@ -382,7 +382,7 @@ def try_workers(count: int) -> tuple[str, None]:
 
 def describe_gpu(_: int) -> str:
     """Return the name of the GPU of this process, which must be usable."""
-    check_device_exists("cuda")
+    check_device_exists("cuda", computes=True)
     return describe_device("cuda")
 
 

@@ -63,8 +63,12 @@ def look_for_gpus(root: Path = Path("/")) -> bool:
     return has_gpus and not describe_hiding()
 
 
-def check_device_exists(device: str) -> None:
-    """Raise UserError, with torch's reason, unless torch can compute on a device."""
+def check_device_exists(device: str, *, computes: bool = False) -> None:
+    """Raise UserError, with torch's reason, unless torch can use a device.
+
+    With ``computes`` it computes there, which takes memory of a GPU until the process ends, and finds a torch without
+    code for the GPU.
+    """
     if not _DEVICE.fullmatch(device):
         raise UserError(f"unknown device {device!r}", "use cpu, cuda or cuda:N")
     if device == "cpu":
@@ -74,7 +78,9 @@ def check_device_exists(device: str) -> None:
     # base images set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, with which float32 has the precision of 10 bits
     torch.set_float32_matmul_precision("highest")
     try:
-        torch.ones(1, device=device).add(1).item()
+        torch.cuda.get_device_properties(device)
+        if computes:
+            torch.ones(1, device=device).add(1).item()
     except (RuntimeError, AssertionError) as e:  # no GPU, an old driver, or no code for this GPU or for any
         cuda, driver = torch.version.cuda, find_driver()
         what = f"torch {torch.__version__} for CUDA {cuda} cannot use {device}{_describe_variable()}"
@@ -168,9 +174,9 @@ def can_compute(dtype: str, device: str) -> bool:
     """Return True if ``device`` has native arithmetic in ``dtype``; the emulated bfloat16 of a GPU does not count."""
     import torch
 
-    if dtype == "bfloat16" and device != "cpu":
+    if device != "cpu":  # asked, not tried: the process may only wait for another one
         with torch.cuda.device(device):
-            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+            return dtype != "bfloat16" or bool(torch.cuda.is_bf16_supported(including_emulation=False))
     n = TRIED_POSITIONS
     try:
         ones = torch.ones(1, 1, n, n, dtype=getattr(torch, dtype), device=device)

@@ -315,7 +315,7 @@ def load_encoder(
         UserError: the model is missing, damaged or incomplete, needs code of its own, or has no safetensors; or the
             device is not usable.
     """
-    check_device_exists(device)
+    check_device_exists(device, computes=True)
     folder = find_encoder_folder(name_or_folder)
     transformer, base = check_encoder(folder)
 

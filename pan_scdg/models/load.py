@@ -23,7 +23,13 @@ from pan_scdg.models.checkpoint import (
     read_config,
     read_object,
 )
-from pan_scdg.models.devices import check_device, explain_model_too_large, is_device_error, is_out_of_memory
+from pan_scdg.models.devices import (
+    check_device,
+    check_device_exists,
+    explain_model_too_large,
+    is_device_error,
+    is_out_of_memory,
+)
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.norms import use_fused_norms
 from pan_scdg.models.weights import FETCH_AGAIN, check_weights
@@ -130,6 +136,7 @@ def load_model(
     """
     config = read_config(folder)
     check_device(settings, device)
+    check_device_exists(device, computes=True)
     tokenizer = load_tokenizer(folder, settings, config) if tokenizer is None else tokenizer
     fingerprint = fingerprint_weights(folder) if fingerprint is None else fingerprint
     with _explain_failure(folder, "model", device):

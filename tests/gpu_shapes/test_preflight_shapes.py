@@ -79,7 +79,7 @@ def gpu(cache: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(
         preflight, "find_nearest", lambda *_: iter([(np.arange(preflight.FOUND), None)] * preflight.SEARCHES)
     )
-    monkeypatch.setattr(devices, "check_device_exists", lambda _: None)
+    monkeypatch.setattr(devices, "check_device_exists", lambda *_, **__: None)
     monkeypatch.setattr(devices, "can_compute", lambda *_: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA H100")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (MEMORY, MEMORY))

@@ -48,7 +48,12 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Simulate:
                 raise fault
             return real(*size, **fields)
 
+        def describe(_: str) -> None:
+            if fault not in (None, NO_CODE):
+                raise fault
+
         monkeypatch.setattr(torch, "ones", make)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", describe)
         monkeypatch.setattr(devices, "look_for_gpus", lambda: visible)
         values = {"is_available": fault is None, "get_device_capability": (8, 0), "get_device_name": "GeForce"}
         values |= {"is_bf16_supported": True, "device": nullcontext()} | more
@@ -60,6 +65,7 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Simulate:
 
 def test_a_gpu_is_chosen_where_torch_can_compute_on_it(simulate: Simulate) -> None:
     simulate(None)
+    check_device_exists("cuda", computes=True)
     assert [resolve_device(device) for device in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
 
 
@@ -71,7 +77,7 @@ def test_a_visible_gpu_that_torch_cannot_use_is_an_error_with_its_cause(
     simulate(fault)
     reason = str(fault).splitlines()[0]
     with pytest.raises(UserError) as error:
-        resolve_device(device)
+        check_device_exists(resolve_device(device), computes=True)
     assert f" cannot use cuda: {reason.rstrip('.')}. Use the device cpu, or install a driver and a torch that " in str(
         error.value
     )
