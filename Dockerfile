@@ -72,7 +72,7 @@ COPY NOTICE.md model_cache/imag[e] model_cache/
 COPY --from=models /app/model_cache model_cache
 COPY model_cache/reuse-minilm model_cache/reuse-minilm
 COPY examples examples
-COPY README.md LICENSE NOTICE.md CITATION.cff tira.yml entrypoint.py ./
+COPY README.md LICENSE NOTICE.md CITATION.cff tira.yml entrypoint.py entrypoint.sh ./
 COPY pan_scdg pan_scdg
 RUN python -m compileall -q pan_scdg entrypoint.py
 ARG REVISION=""
@@ -84,4 +84,4 @@ LABEL org.opencontainers.image.title="pan_scdg" \
     org.opencontainers.image.revision="${REVISION:-unknown}"
 # No USER: under TIRA another one can neither write the output nor read the models, which are mounted below /root. Elsewhere
 # `--user` takes any other.
-ENTRYPOINT ["python", "/app/entrypoint.py"]
+ENTRYPOINT ["sh", "/app/entrypoint.sh"]

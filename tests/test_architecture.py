@@ -145,7 +145,7 @@ def test_the_method_needs_numpy_alone_and_the_formats_no_numbers_but_pixels() ->
 
 
 def test_entrypoint_only_calls_the_command_line() -> None:
-    assert set(list_imports(parse(ROOT / "entrypoint.py"))) == {"os", "signal", "pan_scdg.cli"}
+    assert set(list_imports(parse(ROOT / "entrypoint.py"))) == {"_signal", "os", "pan_scdg.cli"}
 
 
 def test_no_file_names_a_registry_or_a_folder_of_one_machine() -> None:

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shutil import which
 
 import click
 import pytest
@@ -263,13 +264,41 @@ def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
     assert len((output / "decisions.jsonl").read_text().splitlines()) == 12
 
 
-def test_a_signal_during_the_imports_is_not_dropped(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "entrypoint.py", tmp_path)
+def may_unshare() -> bool:
+    found = which("unshare")
+    return found is not None and subprocess.run([found, "-pf", "true"], capture_output=True).returncode == 0
+
+
+STOP_PROCESS_1 = "import os, signal, time; os.kill(1, signal.SIGTERM); time.sleep(1); open('went on', 'w').close()\n"
+"""A signal that process 1 takes ends it, and with it all others."""
+
+
+@pytest.mark.skipif(not may_unshare(), reason="processes in a name space of their own are not permitted")
+@pytest.mark.parametrize("moment", ["imports", "start of Python"])
+def test_a_signal_is_not_dropped_by_process_1_of_a_container(moment: str, tmp_path: Path) -> None:
+    for name in ("entrypoint.py", "entrypoint.sh"):
+        shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "pan_scdg").mkdir()
     (tmp_path / "pan_scdg" / "__init__.py").touch()
-    (tmp_path / "pan_scdg" / "cli.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
-    done = subprocess.run([sys.executable, "entrypoint.py"], cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / "pan_scdg" / "cli.py").write_text(STOP_PROCESS_1)
+    command = [sys.executable, "entrypoint.py"]
+    if moment != "imports":  # the command of the image, and a Python that has no handler yet
+        command = ["sh", "entrypoint.sh"]
+        (tmp_path / "entrypoint.py").write_text(STOP_PROCESS_1)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    words = ["unshare", "-pf", *command]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (3, "error: stopped. Run the same command again to continue.\n")
+    assert not (tmp_path / "went on").exists()
+
+
+def test_the_command_of_the_image_keeps_arguments_input_and_exit_code(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "entrypoint.sh", tmp_path)
+    (tmp_path / "entrypoint.py").write_text("import sys\nprint(sys.argv[1:], sys.stdin.read())\nsys.exit(7)\n")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    words = ["sh", str(tmp_path / "entrypoint.sh"), "run", "a b", ""]
+    done = subprocess.run(words, env=environment, input="text", capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7, "['run', 'a b', ''] text\n")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_size_labels_and_environment(docker: Docker, image: str) -> None:
     assert found["Config"]["Labels"]["org.opencontainers.image.revision"] == find_commit()
     assert "HF_HUB_OFFLINE=1" in found["Config"]["Env"]
     assert not found["Config"].get("User"), "TIRA needs root"
-    assert found["Config"]["Entrypoint"][1:] == ["/app/entrypoint.py"]
+    assert found["Config"]["Entrypoint"][1:] == ["/app/entrypoint.sh"]
     assert not found["Config"].get("ExposedPorts")
 
 
