@@ -76,7 +76,7 @@ class Method:
     """The models that it uses, by their names in ``job.json``."""
     fingerprint: str = ""
     """Of the model that the scores depend on; empty without one."""
-    encoders: "Mapping[str, EncoderUse]" = {}
+    encoders: Mapping[str, "EncoderUse"] = {}
     """How its encoders are loaded, by their names in ``job.json``."""
     encoder: "SentenceEncoder | None" = None
     """The encoder of sentences that it opened, which others share."""
