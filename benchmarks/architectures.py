@@ -1,19 +1,26 @@
-"""Compare both engines with a plain forward pass, for many architectures: ``python -m benchmarks.architectures``.
+"""Compare both engines with a plain forward pass, for many architectures.
+
+    python -m benchmarks.architectures --write 4.json
+    PYTHONPATH=FOLDER_WITH_TRANSFORMERS_5:. python -m benchmarks.architectures --write 5.json
+    python -m benchmarks.architectures --table 4.json --table 5.json
 
 Every model is tiny and random, saved, and loaded as a user's checkpoint is. The plain pass is the whole model in
-float32 with the attention that is written out, without a mask or slices; its log-softmax is float64. The inputs
-are some alone and some with a common context, all longer than the sliding windows. The table is
-``docs/architectures.md``.
+float32 with the attention that is written out, without a mask or slices; its log-softmax is float64. The inputs are
+some alone and some with a common context, longer than the sliding windows. The last command prints the table of
+``docs/architectures.md``, which `tests/lm/test_architectures.py` compares with the engines.
 """
 
+import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import click
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.errors import UserError
+from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.lm.engine import PackedEngine, ReferenceEngine
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
@@ -35,6 +42,9 @@ SIZE = {
     "eos_token_id": 2,
 }
 """A large range keeps the random logits far from uniform, so that a mistake shows."""
+TOLERANCE = 2e-5
+"""Largest difference in nats, which rounding explains."""
+PACKED, ONE_AT_A_TIME = "packed", "one at a time"
 EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 SAME_HEADS = {"num_key_value_heads": 4}
 DEEPSEEK = {
@@ -176,12 +186,32 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 
 class Comparison(NamedTuple):
-    """The result of an architecture; a text says why it does not work."""
+    """The result of an architecture; a text says why an engine does not compute it."""
 
     architecture: str
     packed: float | str
     reference: float | str
     """Largest difference from the plain pass, in nats."""
+
+    @property
+    def status(self) -> str:
+        """Return how the model is computed, as the table says it."""
+        if isinstance(self.packed, float) and self.packed < TOLERANCE:
+            return PACKED
+        return ONE_AT_A_TIME if isinstance(self.reference, float) and self.reference < TOLERANCE else "no"
+
+    @property
+    def reason(self) -> str:
+        """Return why it is not packed; empty if it is."""
+        if self.status == PACKED:
+            return ""
+        what = f"differs by {self.packed:.1g} nats" if isinstance(self.packed, float) else self.packed
+        return what.removeprefix(f"{name_model(self.architecture)} ").removesuffix(" and cannot be packed")
+
+
+def name_model(architecture: str) -> str:
+    """Return the name of a model in a profile."""
+    return architecture.replace("_", "-")
 
 
 def save_model(architecture: str, folder: Path, **changes: Any) -> None:
@@ -230,11 +260,15 @@ def compute_plainly(folder: Path, items: Sequence[ScoringInput]) -> list[npt.NDA
 
 def compare(architecture: str, folder: Path) -> Comparison:
     """Save a model into a folder, and compare both engines with its plain pass."""
-    save_model(architecture, folder)
+    try:
+        save_model(architecture, folder)
+    except Exception as e:  # of the library, for its own class
+        what = f"transformers cannot make it ({get_first_line(e)})"
+        return Comparison(architecture, what, what)
     items = draw_inputs()
     try:
         tokenizer = cast(Tokenizer, range(VOCABULARY))  # only its length is read
-        settings = ModelSettings(name=architecture.replace("_", "-"), dtype="float32")
+        settings = ModelSettings(name=name_model(architecture), dtype="float32")
         lm = load_model(folder, settings, "cpu", fingerprint="", tokenizer=tokenizer)
     except UserError as e:
         return Comparison(architecture, e.what, e.what)
@@ -251,3 +285,37 @@ def _measure(
     except UserError as e:
         return e.what
     return max(float(np.abs(a - b).max()) for a, b in zip(log_probs, expected, strict=True))
+
+
+def format_table(files: Sequence[Path]) -> str:
+    """Return the table of results under several releases of transformers."""
+    releases = [json.loads(path.read_text()) for path in files]
+    heads = [f"transformers {release['transformers']}" for release in releases]
+    lines = [f"| `model_type` | {' | '.join(heads)} | not packed, because it |", "| --- " * (len(heads) + 2) + "|"]
+    for architecture in FAMILIES:
+        results = [Comparison(*release["results"][architecture]) for release in releases]
+        reason = next((result.reason for result in reversed(results) if result.reason), "")
+        lines.append(f"| {architecture} | {' | '.join(result.status for result in results)} | {reason} |")
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--write", type=click.Path(path_type=Path), help="Compare all architectures, and write this file.")
+@click.option("--table", "files", type=click.Path(path_type=Path, exists=True), multiple=True, help="File to print.")
+def main(write: Path | None, files: tuple[Path, ...]) -> None:
+    """Compare all architectures with the installed transformers, or print results as a table."""
+    if write is not None:
+        import transformers
+
+        results = {}
+        for architecture in FAMILIES:
+            with tempfile.TemporaryDirectory() as folder:
+                results[architecture] = compare(architecture, Path(folder))
+            click.echo(results[architecture])
+        write.write_text(json.dumps({"transformers": transformers.__version__, "results": results}))
+    if files:
+        click.echo(format_table(files))
+
+
+if __name__ == "__main__":
+    main()

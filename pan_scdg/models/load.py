@@ -274,22 +274,25 @@ def _check_logits(model: Any, folder: Path) -> bool:
     import torch
 
     ids = torch.arange(4, device=model.device)[None]
-    cached = needs_cache(model)
     relative = 1e-4 if model.dtype == torch.float32 else 2e-2
+
+    def compute(module: Any, count: int) -> Any:
+        tokens = ids[:, :count]
+        return call(module, input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=needs_cache(model))
 
     def is_same(logits: Any, expected: Any) -> bool:
         return logits.shape == expected.shape and bool((logits - expected).abs().max() <= relative * largest)
 
     with torch.inference_mode():
-        own = call(model, input_ids=ids, use_cache=cached).logits.float()
+        own = compute(model, 4).logits.float()
         if not own.isfinite().all() or bool((own == own[..., :1]).all()):
             what = "the model gives all tokens the same probability, or values that are not finite"
             raise UserError(f"{what}: its weights are damaged", FETCH_AGAIN, folder)
         largest = own.abs().max()
-        begun = call(model, input_ids=ids[:, :3], attention_mask=torch.ones_like(ids[:, :3]), use_cache=cached)
-        if not is_same(begun.logits.float(), own[:, :3]):
-            if model.config._attn_implementation != "eager":
-                model.set_attn_implementation("eager")  # Doge has a mask of its own, with which sdpa is not causal
+        if not is_same(compute(model, 3).logits.float(), own[:, :3]):
+            former = model.config._attn_implementation
+            model.set_attn_implementation("eager")  # Doge has a mask of its own, with which sdpa is not causal
+            if model.config._attn_implementation != former:  # some architectures keep theirs
                 return _check_logits(model, folder)
             what = f"{type(model).__name__} is not causal: a token changes the probabilities of those before it"
             raise UserError(what, "use a causal language model", folder)
@@ -297,5 +300,5 @@ def _check_logits(model: Any, folder: Path) -> bool:
         decoder, head = get_decoder_and_head(model)
         if any(getattr(text, f, plain) not in (None, plain) for f, plain in ALTERED_LOGITS.items()) or head is None:
             return False
-        hidden = getattr(call(decoder, input_ids=ids, use_cache=cached), "last_hidden_state", None)
+        hidden = getattr(compute(decoder, 4), "last_hidden_state", None)
         return hidden is not None and is_same(head(hidden).float(), own)

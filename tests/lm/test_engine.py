@@ -172,10 +172,6 @@ def test_other_failures_are_not_taken_for_too_little_memory(tiny_lm: Callable[[s
     ("changes", "what"),
     [
         ({"layer_types": ["full_attention", "chunked_attention"]}, "layers of type chunked_attention"),
-        (
-            {"layer_types": ["sliding_attention"] * 2, "sliding_window": 8, "use_sliding_window": True},
-            "does not tell its",
-        ),
         ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "dynamic rotary embedding"),
     ],
 )

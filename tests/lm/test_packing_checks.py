@@ -88,6 +88,14 @@ def test_a_layer_that_attends_elsewhere_is_noticed(tiny_folder: Callable[[str], 
         packed(lm)
 
 
+def test_a_window_that_attention_is_not_told_is_noticed(
+    tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pan_scdg.lm.engine.list_windows", lambda _: [None, 8])
+    with pytest.raises(UserError, match="tiny does not tell its attention the sliding windows and cannot be packed"):
+        packed(loaded(tiny_folder("qwen3")))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_kernel_that_returns_tokens_by_heads_is_noticed(
     tiny_folder: Callable[[str], Path], dtype: str, monkeypatch: pytest.MonkeyPatch
