@@ -40,8 +40,9 @@ class PaperTable(NamedTuple):
     """A table of the paper."""
 
     label: str
+    title: str
     study: str | None
-    """The command that computes it; None: counts and settings."""
+    """The command that computes it; None, without a title: counts and settings."""
     columns: Sequence[str]
     rows: Mapping[str, Mapping[str, Figure]]
     """Figures by row and column; shares are from 0 to 1."""
@@ -62,7 +63,9 @@ def read_paper() -> Mapping[str, PaperTable]:
             }
             for row in table["rows"]
         }
-        tables[table["label"]] = PaperTable(table["label"], table.get("study"), columns, rows, percent)
+        tables[table["label"]] = PaperTable(
+            table["label"], table.get("title", ""), table.get("study"), columns, rows, percent
+        )
     return tables
 
 
@@ -93,9 +96,9 @@ def list_hyperparameters(chosen: Mapping[str, str]) -> list[Row]:
 
 
 def list_paper_rows(study: str) -> list[tuple[str, str]]:
-    """Return the label and the name of each row of the paper's tables that a study computes."""
+    """Return the title of the table and the name of each row of the paper's tables that a study computes."""
     own = [table for table in read_paper().values() if table.study == study]
-    return [(table.label, row) for table in own for row in table.rows]
+    return [(table.title, row) for table in own for row in table.rows]
 
 
 class Counts(NamedTuple):
@@ -182,7 +185,7 @@ def compare(label: str, rows: Sequence[OwnRow], counts: Sequence[Counts]) -> lis
                     "Difference": shown(here.value - theirs) if isinstance(theirs, int | float) else None,
                     "Interval": None if math.isnan(here.low) else Interval(shown(here.low), shown(here.high)),
                     "Verdict": _judge(theirs, here, half, other),
-                    PRINTED: label,
+                    PRINTED: paper.title,
                 }
             )
     return lines
@@ -204,7 +207,7 @@ def make_tables(lines: Sequence[Row]) -> list[Table]:
     if not lines:
         return []
     verdicts: list[Row] = [
-        {"Row": row, "Verdict": verdict, PRINTED: label} for (label, row), verdict in _judge_rows(lines).items()
+        {"Row": row, "Verdict": verdict, PRINTED: title} for (title, row), verdict in _judge_rows(lines).items()
     ]
     caption = "Reproduced: each figure of the paper lies within our 95 % interval"
     return [

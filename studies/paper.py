@@ -389,7 +389,7 @@ def list_verdicts(steps: Sequence[Step], all_rows: bool) -> list[dict[str, str]]
             verdicts = {**expected, **verdicts}
         else:
             verdicts |= {("", step.row): _list_lacks(step.row, own, steps) for step in own}
-        lines += [dict(zip(STATE, (label or study, row, verdict))) for (label, row), verdict in verdicts.items()]
+        lines += [dict(zip(STATE, (title or study, row, verdict))) for (title, row), verdict in verdicts.items()]
     return lines
 
 

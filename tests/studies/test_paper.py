@@ -110,9 +110,9 @@ def test_a_stopped_sequence_goes_on_and_has_the_tables_of_single_commands(
     out = capsys.readouterr().out
     assert "left here: 0 of" in out
     verdicts = read_verdicts(out)
-    assert verdicts["tab:pan25_multinews", "Average SCDG"] == "not comparable: other counts"
-    assert verdicts["tab:pan26_retrieval_all", "DAAC + SCDG"] == "not comparable: other counts"
-    assert verdicts["tab:supp-retention-bootstrap-results", "tiny"] == "not comparable: no such row in the paper"
+    assert verdicts["Multi-News proxy rates", "Average SCDG"] == "not comparable: other counts"
+    assert verdicts["PAN26 full-corpus retrieval", "DAAC + SCDG"] == "not comparable: other counts"
+    assert verdicts["Retention: bootstrap slopes", "tiny"] == "not comparable: no such row in the paper"
     assert all(verdict.startswith("not comparable") for verdict in verdicts.values())
     reports = read_reports(clone / "out" / "all")
     assert sorted(reports) == sorted(paper.TABLES)
@@ -156,8 +156,8 @@ def test_what_a_row_lacks_is_named_before_and_in_the_table(
     assert "not run: pan-scdg run --input out/data/multinews --profile pan25-qwen3-8b" in out
     verdicts = read_verdicts(out)
     assert [row for _, row in verdicts] == [row for _, row in list_paper_rows("same-topic")]
-    assert verdicts["tab:pan25_multinews", "BM25 pair score"] == "not comparable: other counts"
-    assert verdicts["tab:pan25_multinews", "Average SCDG"].startswith(
+    assert verdicts["Multi-News proxy rates", "BM25 pair score"] == "not comparable: other counts"
+    assert verdicts["Multi-News proxy rates", "Average SCDG"].startswith(
         "needs pan-scdg models fetch Qwen3-8B-Base, a GPU"
     )
 
