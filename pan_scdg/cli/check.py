@@ -9,7 +9,6 @@ from pan_scdg.cli.options import (
     FOLDER,
     GroupedCommand,
     Threshold,
-    cluster_option,
     device_option,
     load_chosen_profile,
     overwrite_option,
@@ -23,7 +22,7 @@ FILE_OR_FOLDER = click.Path(path_type=Path)
 HEADINGS = {
     "Input and output": ("output", "among", "old", "author_folders", "template", "gains", "strict", "overwrite"),
     "Model": ("profile", "threshold", "device"),
-    "Devices": ("workers", "cluster"),
+    "Devices": ("workers",),
 }
 
 
@@ -53,7 +52,6 @@ HEADINGS = {
 @threshold_option
 @device_option
 @workers_option
-@cluster_option
 @click.option("--strict", is_flag=True, help="Treat warnings about the texts as errors.")
 @overwrite_option
 def check(

@@ -73,11 +73,6 @@ truth_option = click.option(
     type=click.Path(path_type=Path),
     help="Folder of truth XML, qrels file, or table suspicious,source,label of a check.  [default: found in the input]",
 )
-over_long_option = click.option(
-    "--over-long",
-    type=click.Choice(["error", "segments"]),
-    help="Refuse pairs over the profile's limit, or score them in segments.  [default: as set in the profile]",
-)
 on_error_option = click.option(
     "--on-error",
     type=click.Choice(["stop", "negative"]),
@@ -172,10 +167,8 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(rows)
 
 
-def load_chosen_profile(
-    name: str, over_long: str | None = None, threshold: Threshold | None = None, q: float | None = None
-) -> "Profile":
-    """Return the profile, with the user's threshold, percentage of gains and choice for over-long pairs."""
+def load_chosen_profile(name: str, threshold: Threshold | None = None, q: float | None = None) -> "Profile":
+    """Return the profile, with the user's threshold and percentage of gains."""
     from pan_scdg.profile import load_profile
 
     profile = load_profile(name)
@@ -195,11 +188,7 @@ def load_chosen_profile(
         profile = profile.model_copy(update={"gains": profile.gains.model_copy(update={"q": q})})
     if threshold is not None:
         _check_decision(profile)
-    if over_long is None:
-        return profile
-    if profile.gains is None:
-        raise click.UsageError(f"--over-long needs a profile with gains of pairs, unlike {name}")
-    return profile.model_copy(update={"gains": profile.gains.model_copy(update={"over_long": over_long})})
+    return profile
 
 
 def _check_decision(profile: "Profile") -> None:

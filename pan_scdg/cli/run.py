@@ -17,7 +17,6 @@ from pan_scdg.cli.options import (
     method_option,
     model_option,
     on_error_option,
-    over_long_option,
     overwrite_option,
     profile_option,
     threshold_option,
@@ -43,7 +42,7 @@ HEADINGS = {
         "report",
         "overwrite",
     ),
-    "Model": ("profile", "method", "model", "device", "engine", "over_long", "threshold", "q", "vectors"),
+    "Model": ("profile", "method", "model", "device", "engine", "threshold", "q", "vectors"),
     "Devices": ("workers", "cluster"),
     "Retrieval": ("index", "candidates"),
 }
@@ -72,7 +71,6 @@ HEADINGS = {
 @device_option
 @engine_option
 @model_option
-@over_long_option
 @threshold_option
 @click.option(
     "--q",
@@ -119,7 +117,6 @@ def run(
     output: Path,
     profile: str,
     device: str,
-    over_long: str | None,
     threshold: Threshold | None,
     q: float | None,
     **rest: Any,
@@ -144,7 +141,7 @@ def run(
         task, folder = find_input(opened)
         if folder != opened:
             say([f"input: {folder}"])
-        chosen = load_chosen_profile(profile, over_long, threshold, q)
+        chosen = load_chosen_profile(profile, threshold, q)
         refuse_options(task, {**rest, "threshold": threshold is not None})
         metadata = os.environ.get(METADATA) != "0"
         options = RunOptions(opened, output, choose_device(chosen, device), metadata=metadata, **rest)

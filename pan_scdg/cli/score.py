@@ -13,7 +13,6 @@ from pan_scdg.cli.options import (
     device_option,
     load_chosen_profile,
     model_option,
-    over_long_option,
     profile_option,
 )
 from pan_scdg.documents.reader import CONVERTERS
@@ -35,7 +34,6 @@ STANDARD = Path("-")
 @profile_option
 @device_option
 @model_option
-@over_long_option
 @click.option(
     "--tokens",
     type=FILE_OR_STANDARD,
@@ -48,7 +46,6 @@ def score(
     profile: str,
     device: str,
     model: Path | None,
-    over_long: str | None,
     tokens: Path | None,
     report: Path | None,
 ) -> None:
@@ -63,7 +60,7 @@ def score(
 
     if suspicious == source == STANDARD:
         raise click.UsageError("only one file can be standard input")
-    chosen = load_chosen_profile(profile, over_long)
+    chosen = load_chosen_profile(profile)
     if tokens is not None and chosen.gains is None:
         raise click.UsageError(f"--tokens needs a profile with gains, which {chosen.name} lacks")
     inputs = {"SUSPICIOUS": suspicious, "SOURCE": source, "--model": model, "--profile": find_profile_file(profile)}

@@ -53,7 +53,6 @@ class CheckOptions:
     gains: bool = True
     device: str = "cpu"
     workers: int | None = None
-    cluster: str | None = None
     model: Path | None = None
     overwrite: bool = False
     strict: bool = False
@@ -118,7 +117,6 @@ class TextCheck(Task):
                 options.output,
                 options.device,
                 options.workers,
-                options.cluster,
                 overwrite=options.overwrite,
             )
         )

@@ -220,13 +220,6 @@ BAD = {
     "an empty target": Bad(
         PAIRS | {"susp/s2.txt": ""}, "/susp/s2.txt: the suspicious document is empty. .*, or see --on-error.$"
     ),
-    "over-long pairs": Bad(
-        PAIRS | {"susp/s1.txt": TEXT * 30, "src/r3.txt": TEXT * 40},
-        r"/susp/s1.txt: with r1 as source: \d{4} tokens, the profile's limit is 512. Divide over-long pairs into.*\n"
-        r".*/susp/s3.txt: with r3 as source: \d{4} tokens, ",
-        more=("--over-long", "error"),
-        lines=2,
-    ),
     "a PDF": Bad(PAIRS | {"susp/s2.txt": PDF}, "/susp/s2.txt: this is a PDF, not a text file. Export it as plain text"),
     "a Word document": Bad(PAIRS | {"susp/s2.txt": archive_of("[Content_Types].xml", "word/document.xml")}, DOCX),
     "a pointer of Git LFS": Bad(PAIRS | {"src/r3.txt": POINTER}, "/src/r3.txt: this is a pointer of Git LFS.* Run"),

@@ -158,24 +158,35 @@ def test_positive_means_score_at_least_threshold(
 
 
 def test_over_long_pairs_are_all_named_before_any_forward_pass(
-    pairs_input: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: Callable[[Path], object]
+    pairs_input: Path,
+    run: Run,
+    tmp_path: Path,
+    profile_with: Change,
+    monkeypatch: pytest.MonkeyPatch,
+    visible: Callable[[Path], object],
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(ScoringModel, "compute_log_probs", forbidden)
-        result = run(pairs_input, tmp_path / "out", "--over-long", "error")
+        result = run(pairs_input, tmp_path / "out", profile=profile_with({"gains.over_long": "error"}))
     assert result.code == 2
     lines = [line for line in result.err.splitlines() if "tokens, the profile's limit is 512" in line]
     assert len(lines) == len(LONG)
     assert all(any(f"{s}.txt" in line and r in line for line in lines) for s, r in LONG)
     assert not visible(tmp_path / "out")
     # the remedy of the message, in the same output directory
-    assert run(pairs_input, tmp_path / "out", "--over-long", "segments").code == 0
+    assert run(pairs_input, tmp_path / "out").code == 0
 
 
 def test_on_error_negative_records_the_reason(
-    pairs_input: Path, finished: Callable[[Path], Path], run: Run, records: Read, tmp_path: Path
+    pairs_input: Path,
+    finished: Callable[[Path], Path],
+    run: Run,
+    records: Read,
+    tmp_path: Path,
+    profile_with: Change,
 ) -> None:
-    assert run(pairs_input, tmp_path / "out", "--over-long", "error", "--on-error", "negative").code == 0
+    profile = profile_with({"gains.over_long": "error"})
+    assert run(pairs_input, tmp_path / "out", "--on-error", "negative", profile=profile).code == 0
     decisions = by_pair(records(tmp_path / "out" / "decisions.jsonl"))
     reference = by_pair(records(finished(pairs_input) / "decisions.jsonl"))
     for pair, decision in decisions.items():
