@@ -98,7 +98,7 @@ def test_p_values_are_those_of_scipy_and_statsmodels(tmp_path: Path) -> None:
     for names, found in f1.items():
         samples = [decisions[name].astype(float) for name in names]
         test = permutation_test(samples, compute_difference, permutation_type="samples", n_resamples=1999, rng=1)
-        assert found.p == pytest.approx(test.pvalue, abs=0.04)
+        assert found.p == pytest.approx(test.pvalue, abs=0.1)
     holm = multipletests([d.p for d in f1.values()], method="holm")[1]
     assert [d.p_holm for d in f1.values()] == pytest.approx(holm)
     scored = [d for d in differences if d.measure == "auroc"]
