@@ -20,6 +20,14 @@ BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}
 MIN_ITEMS = 10  # finished items before the time left is estimated
 MAX_SPREAD = 2.0  # the time left is not shown while its two estimates differ by a larger factor
 MARK_SECONDS = 1.0  # least time between two marks of the progress
+_open: list["Progress"] = []
+"""The stages that are shown, the innermost last."""
+
+
+def count_tokens(number: int) -> None:
+    """Show in the stage that is open that a model has computed so many tokens: its next item may take minutes."""
+    if _open:
+        _open[-1].count_tokens(number)
 
 
 def format_duration(seconds: float) -> str:
@@ -62,7 +70,7 @@ class Progress:
     """
 
     def __init__(self, stage: str, total: int | None) -> None:
-        self.stage, self.total, self.done = stage, total, 0
+        self.stage, self.total, self.done, self.tokens = stage, total, 0, 0
         self._began = self._told = time.monotonic()
         self._marks = [(self._began, 0)]
         """Times and the items finished by then."""
@@ -72,6 +80,8 @@ class Progress:
     def __enter__(self) -> "Progress":
         if not shows_notes():
             return self
+        _open.append(self)
+        self._open.callback(_open.remove, self)
         if sys.stderr.isatty():
             from tqdm import tqdm
             from tqdm.contrib.logging import logging_redirect_tqdm
@@ -80,15 +90,28 @@ class Progress:
                 tqdm(total=self.total, desc=self.stage, bar_format=self.total and BAR, delay=DELAY, leave=False)
             )
             self._open.enter_context(logging_redirect_tqdm([LOGGER]))
-        elif self.total is None or self.total > 1:  # one thing needs no count
-            first = threading.Timer(DELAY, self._say_first)  # the first item may take minutes
-            first.daemon = True
-            first.start()
-            self._open.callback(first.cancel)
+        first = threading.Timer(DELAY, self._show_first)  # the first item may take minutes
+        first.daemon = True
+        first.start()
+        self._open.callback(first.cancel)
         return self
 
-    def _say_first(self) -> None:
-        say([f"{self.stage}: {'started' if self.total is None else f'{self.done} of {self.total}'}"])
+    def _show_first(self) -> None:
+        if self._bar is not None:
+            self._bar.refresh()
+        elif self.total is None or self.total > 1:  # one thing needs no count
+            say([self.describe() if self.total is not None or self.tokens else f"{self.stage}: started"])
+
+    def count_tokens(self, number: int) -> None:
+        """Count tokens that a model computed of an item that is not finished yet."""
+        self.tokens += number
+        now = time.monotonic()
+        if self._bar is not None:
+            if now - self._began >= DELAY:
+                self._bar.set_postfix_str(self._describe_rest())
+        elif now - self._told >= INTERVAL:
+            self._told = now
+            say([self.describe()])
 
     def update(self, items: int = 1) -> None:
         """Count ``items`` more as done."""
@@ -97,16 +120,20 @@ class Progress:
         if now - self._marks[-1][0] >= MARK_SECONDS:
             self._marks.append((now, self.done))
         if self._bar is not None:
-            self._bar.set_postfix_str(self._estimate(), refresh=False)
+            self._bar.set_postfix_str(self._describe_rest(), refresh=False)
             self._bar.update(items)
         elif now - self._told >= INTERVAL:
             self._told = now
             say([self.describe()])
 
     def describe(self) -> str:
-        """Return stage, done of total, and the time left if it can be estimated."""
+        """Return stage, done of total, the tokens that models computed, and the time left if it can be estimated."""
         text = f"{self.stage}: {self.done}" + ("" if self.total is None else f" of {self.total}")
-        return f"{text}, {left}" if (left := self._estimate()) else text
+        return f"{text}, {rest}" if (rest := self._describe_rest()) else text
+
+    def _describe_rest(self) -> str:
+        tokens = format_count(self.tokens, "token") if self.tokens else ""
+        return ", ".join(filter(None, (tokens, self._estimate())))
 
     def _estimate(self) -> str:
         """Return the time left, between its estimates by the speed of the whole stage and of its last quarter.

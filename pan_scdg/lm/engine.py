@@ -38,6 +38,7 @@ from pan_scdg.lm.packing import (
 from pan_scdg.logs import say
 from pan_scdg.models.devices import explain_too_large, free_memory, is_out_of_memory
 from pan_scdg.models.load import LanguageModel, get_decoder_and_head
+from pan_scdg.progress import count_tokens
 from pan_scdg.scdg.sequences import ScoringInput
 
 if TYPE_CHECKING:
@@ -228,6 +229,7 @@ class PackedEngine:
 
         ids, positions, packing = self._pack_row(row, items)
         self.tokens += len(ids)
+        count_tokens(len(ids))
         if packing.is_plain and self._decoder.config._attn_implementation != "eager":
             # no token attends to the padding after it
             tokens = torch.from_numpy(np.pad(ids, (0, self._count_padding(len(ids))))).to(self._lm.device)[None]

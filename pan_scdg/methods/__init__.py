@@ -165,7 +165,7 @@ class MethodSettings(Table):
     options: ClassVar[frozenset[str]] = frozenset()
     """Options in `MethodOptions` that are an error with most methods, and that this one reads."""
     max_batch: ClassVar[int | None] = None
-    """Largest number of pairs that are scored together, for a method whose scores cost too much to be lost."""
+    """Largest number of pairs that are scored, and saved, together; None: what `BATCH_CHARACTERS` permits."""
     shares_texts: ClassVar[bool] = False
     """A text is computed once for the pairs of a batch that share it."""
     unclear_margin: ClassVar[float | None] = None

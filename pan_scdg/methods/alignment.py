@@ -66,6 +66,7 @@ class AlignmentSettings(MethodSettings):
     """Score of an alignment that unrelated texts reach: less than two sentences that match closely."""
     excludes_parts = True
     decides_short_texts = True
+    max_batch = 4  # what is computed of a text does not depend on the others, so that smaller ones cost nothing
     unclear_margin = 1.2
     """The distance of both thresholds of the profile offline."""
     copy_score: ClassVar[float] = 9.0

@@ -32,6 +32,7 @@ from pan_scdg.models.encoder_files import Base, check_encoder, find_encoder_fold
 from pan_scdg.models.fingerprint import fingerprint_folder, fingerprint_weights
 from pan_scdg.models.linear import MAX_CPU_TOKENS, use_onednn
 from pan_scdg.models.weights import check_weights
+from pan_scdg.progress import count_tokens
 from pan_scdg.settings import EncoderDtype
 
 MAX_PADDING = 1 / 6
@@ -147,6 +148,7 @@ class Encoder:
             encoded = self._encode_batch([tokenised.inputs[index] for index in indices], tokenised.prompt_length)
             if encoded is not None:
                 vectors[indices] = encoded
+                count_tokens(sum(lengths[index] for index in indices))
             elif len(indices) > 1:
                 middle = len(indices) // 2
                 batches += [indices[:middle], indices[middle:]]

@@ -23,9 +23,10 @@ import numpy.typing as npt
 
 from pan_scdg.commit import find_commit
 from pan_scdg.digests import hash_file
-from pan_scdg.errors import UserError
+from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.logs import say
 from pan_scdg.models.devices import describe_machine
+from pan_scdg.progress import format_count
 from pan_scdg.results.files import JOB, PAGE, SCORES
 from pan_scdg.version import __version__
 
@@ -205,6 +206,10 @@ def open_result(
         opened = WorkFolder(output, job, key)
         try:
             yield opened
+        except (Interrupted, KeyboardInterrupt) as e:
+            if not len(opened.scores):
+                raise
+            raise Interrupted(f"{str(e) or 'stopped'}; {format_count(len(opened.scores), 'score')} kept") from e
         except UserError as e:
             disk_is_full = isinstance(e.__cause__, OSError) and e.__cause__.errno in FULL_DISK
             if not len(opened.scores) and not disk_is_full:  # the run was refused before it computed anything
