@@ -81,7 +81,8 @@ def run_command(arguments: list[str] | None = None) -> int:
     except click.ClickException as e:
         return _fail(_describe_usage(e.format_message()), 2)
     except (Interrupted, KeyboardInterrupt, click.Abort) as e:
-        return _fail(f"{str(e) or 'stopped'}. Run the same command again to continue.", 3)
+        cause = e.__cause__ if isinstance(e, click.Abort) else e  # click's own has no text
+        return _fail(f"{str(cause or '') or 'stopped'}. Run the same command again to continue.", 3)
     except ReaderGoneError:
         return READER_GONE
     except ResultsLostError as e:

@@ -209,7 +209,7 @@ def open_result(
         except (Interrupted, KeyboardInterrupt) as e:
             if not len(opened.scores):
                 raise
-            raise Interrupted(f"{str(e) or 'stopped'}; {format_count(len(opened.scores), 'score')} kept") from e
+            raise type(e)(f"{str(e) or 'stopped'}; {format_count(len(opened.scores), 'score')} kept") from e
         except UserError as e:
             disk_is_full = isinstance(e.__cause__, OSError) and e.__cause__.errno in FULL_DISK
             if not len(opened.scores) and not disk_is_full:  # the run was refused before it computed anything
