@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from pan_scdg.logs import show_logs
 from pan_scdg.models.catalogue import PACKAGED
@@ -38,7 +38,9 @@ def pytest_configure() -> None:
 
     Matrix products of several processes otherwise wait for each other. New examples are what `make fuzz` draws.
     """
-    settings.register_profile("repeatable", derandomize=True)
+    # a busy machine changes no result: no deadline, and no check of how fast inputs are made
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=slow)
     settings.load_profile("repeatable")
     if processes := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, count_cores() // int(processes))))
