@@ -67,8 +67,8 @@ class AlignmentSettings(MethodSettings):
     excludes_parts = True
     decides_short_texts = True
     max_batch = 4  # what is computed of a text does not depend on the others, so that smaller ones cost nothing
-    unclear_margin = 1.2
-    """The distance of both thresholds of the profile offline."""
+    unclear_margin = 0.3
+    """See benchmarks/results/check.md."""
     copy_score: ClassVar[float] = 9.0
     """Least score of a copy, far above the threshold."""
 

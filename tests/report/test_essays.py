@@ -53,13 +53,13 @@ def test_the_truth_names_files_that_exist() -> None:
 
 @pytest.mark.long
 def test_decisions_of_the_essays(checked: Checked) -> None:
-    """As ``benchmarks/results/essays.md`` has them: seven of twelve likely, two unclear, one honest unclear."""
+    """As ``benchmarks/results/essays.md`` has them: seven of twelve likely, none unclear."""
     pairs = {(row["suspicious"], row["source"]): row["decision"] for row in checked.rows}
     likely = {pair for pair, finding in pairs.items() if finding == "likely"}
     unclear = {pair for pair, finding in pairs.items() if finding == "unclear"}
     assert likely < read_truth("yes")
     assert len(likely) == 7
-    assert {pair[0] for pair in unclear} == {"maya.txt", "vera.txt", "quinn.txt"}
+    assert not unclear
     assert "alice.txt" in checked.printed.splitlines()[2]
 
 
@@ -69,7 +69,7 @@ def test_a_clicked_passage_is_that_of_the_file(page: "Page", checked: Checked) -
     for line in map(json.loads, (checked.folder / "passages.jsonl").read_text(encoding="utf-8").splitlines()):
         passages.setdefault((line["suspicious"], line["source"]), []).append(line)
     located = read_truth("yes") & set(passages)
-    assert len(located) == 9
+    assert len(located) == 7
     numbers = {(row["suspicious"], row["source"]): row["rank"] for row in checked.rows}
     for suspicious, source in sorted(located):  # parts of the others are grey, as quotations
         lines = passages[suspicious, source]
