@@ -13,7 +13,8 @@ RECORDED = "COMMIT"
 UNKNOWN = "unknown"
 COMPUTING = (
     *("align", "lm", "methods", "models", "retrieval", "scdg", "text"),
-    *("jobs/decisions.py", "jobs/pipeline.py", "jobs/rerank.py", "normal_form.py"),
+    *("jobs/check.py", "jobs/decisions.py", "jobs/evidence.py", "jobs/pipeline.py", "jobs/rerank.py", "jobs/worker.py"),
+    "normal_form.py",
 )
 """Folders and files of the package that scores, decisions and passages depend on."""
 SUFFIXES = {".py", ".toml", ".txt"}
