@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from pan_scdg.normal_form import compose, restore_spans
@@ -127,7 +126,7 @@ class Reason(NamedTuple):
 
     code: str
     """See the table in docs/formats.md."""
-    numbers: Mapping[str, float | str] = MappingProxyType({})
+    numbers: Mapping[str, float | str] = {}
 
     def to_json(self) -> dict[str, float | str]:
         """Return the fields of an object in JSON."""

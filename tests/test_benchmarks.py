@@ -65,7 +65,7 @@ def test_pairs_are_written_once_and_decided_in_order(tmp_path: Path) -> None:
     assert ids[0] == ids[3] != ids[1]
     assert [len(list((tmp_path / "input" / side).iterdir())) for side in ("susp", "src")] == [2, 2]
     decisions = decide(pairs, tmp_path, "pan25-containment")
-    assert [line["decision"] for line in decisions] == [True, False, False, True]
+    assert [line.decision for line in decisions] == [True, False, False, True]
 
 
 def test_verdicts_choose_the_threshold_by_the_rule() -> None:

@@ -253,7 +253,7 @@ BAD = {
     "no qrels": Bad(RETRIEVAL, "/qrels.txt: the qrels are missing. Give the file with --truth", "evaluate"),
     # results that others wrote
     "decisions that are no JSON": _of_pairs("{oops", "/decisions.jsonl:2: not JSON: .*. Correct the line"),
-    "no decisions": Bad(PAIRS | TRUTH, "^{output}: decisions.jsonl does not exist. Finish `run`", "evaluate"),
+    "no decisions": Bad(PAIRS | TRUTH, "^{output}: is an empty folder. Give the folder of a result", "evaluate"),
     "a detection at no number": _detected(
         'this_offset="1e999" this_length="9" source_offset="0" source_length="9"',
         "this_offset='1e999' is not a whole number",

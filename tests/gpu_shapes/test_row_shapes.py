@@ -33,6 +33,7 @@ def test_lengths_up_to_32_768_give_at_most_128_shapes(packed: PackedEngine, monk
         shapes.add(tuple(input_ids.shape))
         return SimpleNamespace(last_hidden_state=torch.zeros(*input_ids.shape, 32))
 
+    decode.config = packed._decoder.config  # type: ignore[attr-defined]
     packed._decoder = decode
     packed._lm.model.config.max_position_embeddings = 32_768
     packed.compute_log_probs(
@@ -49,6 +50,7 @@ def test_padding_changes_hidden_states_by_rounding_only(packed: PackedEngine) ->
         states.append(outputs.last_hidden_state[0])
         return outputs
 
+    decode.config = packed._decoder.config  # type: ignore[attr-defined]
     packed._decoder = decode
     for length in (1, 90, 254, 255, 256, 600):
         item = ScoringInput(draw(60, size=length), draw(60, size=2))

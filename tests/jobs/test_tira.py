@@ -79,7 +79,7 @@ def test_a_pair_that_cannot_be_scored_leaves_the_others(tmp_path: Path) -> None:
     filled = Template(command).substitute(inputDataset=given, outputDir=tmp_path / "out")
     assert run_command(shlex.split(filled)[2:]) == 0
     assert {path.name for path in (tmp_path / "out").glob("*.xml")} == {"a-c.xml", "b-c.xml"}
-    assert [decision["decision"] for decision in read_decisions(tmp_path / "out" / "decisions.jsonl")] == [False, True]
+    assert [decision.decision for decision in read_decisions(tmp_path / "out" / "decisions.jsonl")] == [False, True]
 
 
 def test_the_client_understands_the_call(monkeypatch: pytest.MonkeyPatch) -> None:

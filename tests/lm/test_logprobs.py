@@ -211,6 +211,7 @@ def with_decoder(lm: LanguageModel, decoder: Callable[..., Any]) -> LanguageMode
     """``lm`` with another decoder, to play what a real machine does rarely."""
     names = ("config", "dtype", "get_input_embeddings", "get_output_embeddings")
     parts = {name: getattr(lm.model, name) for name in names}
+    decoder.forward = decoder  # type: ignore[attr-defined]  # as a module has it
     return replace(lm, model=SimpleNamespace(**parts, get_decoder=lambda: decoder))
 
 

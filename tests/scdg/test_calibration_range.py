@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pan_scdg.report.wording import describe_fact
 from pan_scdg.scdg.aggregation import Aggregate
 from pan_scdg.scdg.calibration_range import (
     RANGE_MARGIN,
     TargetFacts,
     compute_share_at_least,
     find_range,
-    list_range_warnings,
+    list_range_reasons,
     measure_common_words,
     thin_scores,
 )
@@ -23,6 +24,10 @@ from pan_scdg.settings import CalibrationRange
 KNOWN = CalibrationRange(tokens=(200, 900), nats_per_byte=(1.0, 2.0), common_words=0.6)
 INSIDE = TargetFacts(500, 1.5, 0.7)
 AVERAGE, WINDOW = Aggregate("top", 100), Aggregate("window", 128)
+
+
+def describe(facts: TargetFacts, aggregate: Aggregate) -> list[str]:
+    return [describe_fact(reason) for reason in list_range_reasons(facts, KNOWN, aggregate)]
 
 
 class Words:
@@ -89,7 +94,7 @@ def test_inside_and_at_the_margin_nothing_is_said(aggregate: Aggregate) -> None:
         TargetFacts(170, 1.0 * edge, 0.6 * edge),
         TargetFacts(170, 2.0 * (1 + RANGE_MARGIN), 0.6),
     ):
-        assert list_range_warnings(facts, KNOWN, aggregate) == []
+        assert list_range_reasons(facts, KNOWN, aggregate) == []
 
 
 @pytest.mark.parametrize(
@@ -112,27 +117,27 @@ def test_inside_and_at_the_margin_nothing_is_said(aggregate: Aggregate) -> None:
 )
 @pytest.mark.parametrize("aggregate", [AVERAGE, WINDOW])
 def test_each_warning(changes: dict[str, Any], told: str, aggregate: Aggregate) -> None:
-    assert list_range_warnings(INSIDE._replace(**changes), KNOWN, aggregate) == [told]
+    assert describe(INSIDE._replace(**changes), aggregate) == [told]
 
 
 def test_everything_can_be_wrong_at_once() -> None:
-    assert len(list_range_warnings(TargetFacts(3, 9.0, 0.0), KNOWN, WINDOW)) == 3
+    assert len(list_range_reasons(TargetFacts(3, 9.0, 0.0), KNOWN, WINDOW)) == 3
 
 
 def test_a_target_that_holds_a_window_is_long_enough_for_windows() -> None:
     short = INSIDE._replace(tokens=130)
-    assert list_range_warnings(short, KNOWN, WINDOW) == []
-    assert list_range_warnings(short, KNOWN, Aggregate("window-median", 192)) != []
-    assert list_range_warnings(short, KNOWN, AVERAGE) != []
-    assert list_range_warnings(short, KNOWN, Aggregate("top", 10.0)) != [], "q is no number of tokens"
+    assert list_range_reasons(short, KNOWN, WINDOW) == []
+    assert list_range_reasons(short, KNOWN, Aggregate("window-median", 192)) != []
+    assert list_range_reasons(short, KNOWN, AVERAGE) != []
+    assert list_range_reasons(short, KNOWN, Aggregate("top", 10.0)) != [], "q is no number of tokens"
 
 
 def test_only_windows_find_more_in_a_longer_target() -> None:
     long = INSIDE._replace(tokens=2 * KNOWN.tokens[1])
     told = f"outside calibration: {long.tokens} target tokens, calibrated on at most {KNOWN.tokens[1]}: more windows"
-    assert list_range_warnings(long, KNOWN, WINDOW) == [told]
-    assert list_range_warnings(INSIDE._replace(tokens=KNOWN.tokens[1]), KNOWN, WINDOW) == []
-    assert list_range_warnings(long, KNOWN, AVERAGE) == []
+    assert describe(long, WINDOW) == [told]
+    assert list_range_reasons(INSIDE._replace(tokens=KNOWN.tokens[1]), KNOWN, WINDOW) == []
+    assert list_range_reasons(long, KNOWN, AVERAGE) == []
 
 
 shares = st.integers(0, 1000).map(lambda n: n / 1000)
@@ -142,7 +147,7 @@ shares = st.integers(0, 1000).map(lambda n: n / 1000)
 @given(facts=st.lists(st.builds(TargetFacts, st.integers(1, 10**5), st.floats(0.05, 9), shares), min_size=1))
 def test_what_was_calibrated_on_never_warns(facts: list[TargetFacts]) -> None:
     known = find_range(facts)
-    assert not any(list_range_warnings(f, known, aggregate) for f in facts for aggregate in (AVERAGE, WINDOW))
+    assert not any(list_range_reasons(f, known, aggregate) for f in facts for aggregate in (AVERAGE, WINDOW))
 
 
 def test_few_negatives_are_kept_whole() -> None:
