@@ -25,6 +25,7 @@ from pan_scdg.lm.attention import BACKENDS
 from pan_scdg.lm.engine import Engine, PackedEngine, ReferenceEngine, make_engine
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.lm.model import ScoringModel
+from pan_scdg.lm.packing import NotPackableError, check_config
 from pan_scdg.methods import MethodOptions
 from pan_scdg.models.devices import (
     check_device,
@@ -255,6 +256,14 @@ class Preflight:
             raise UserError(what, 'set another attention in [model] of the profile, such as "sdpa"')
         return f"differs by {difference:.2g} of the deviation", None
 
+    def _explain_reference(self, lm: LanguageModel, engine: Engine) -> tuple[str, None]:
+        """Return why a run computes one input at a time; it is an error unless the architecture is the reason."""
+        try:
+            check_config(lm)
+        except NotPackableError as e:
+            return f"inputs are computed one at a time: {e.what}", None
+        raise UserError(f"packed inputs fail: {engine.reason}", "set another attention in [model] of the profile")
+
     def _try_scorer(self) -> Generator[str, None, tuple[int, Speed] | None]:
         """Yield the checks of the language model; return the tokens of the input, 0 without one, and the speed."""
         loaded = yield from self._check("language model", self._load_model)
@@ -263,6 +272,9 @@ class Preflight:
         lm, engine = loaded
         if engine.attention is not None:
             yield from self._try_attentions(lm)
+        else:
+            attention = self._model.settings.attention
+            yield from self._check(f"attention {attention}", partial(self._explain_reference, lm, engine))
         yield from self._check("largest input", partial(self._try_largest, lm, engine))
         scoring = None
         if self._directory is not None:
