@@ -19,9 +19,12 @@ import pytest
 from pan_scdg.errors import Interrupted, UserError, UserErrors
 from pan_scdg.jobs import cluster
 from pan_scdg.jobs.cluster import PREPARED_TASKS, RESULTS_PER_WORKER, Devices, Workers, open_workers
+from pan_scdg.resources import count_cores
 
 ROOT = Path(__file__).parents[2]
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
+needs_ray = pytest.mark.skipif(
+    find_spec("ray") is None or count_cores() < cluster.MIN_CORES, reason="needs ray and two cores"
+)
 TWO = Devices("cpu", workers=2)
 Task = tuple[Callable[..., Any], Any]
 
@@ -186,6 +189,22 @@ def test_two_workers_give_the_results_of_one_in_order(workers: Workers[Task, Any
     assert len(processes) == 2
     assert os.getpid() not in processes
     assert len(set(processes.values())) == 1
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [("SHARED_MEMORY", "/not/there", "/not/there cannot be written"), ("MIN_CORES", 999, "this process has one core")],
+)
+def test_a_machine_on_which_ray_cannot_start_computes_in_this_process(
+    name: str, value: object, reason: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, name, value)
+    with open_workers(call, TWO) as workers:
+        processes = {process for process, _ in workers.map((find_process, n) for n in range(3))}
+    assert processes == {os.getpid()}
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"Ray cannot be used on this machine: {reason}" in line
 
 
 @needs_ray
