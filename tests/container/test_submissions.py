@@ -100,9 +100,7 @@ def test_an_entry_s_command_runs_on_stand_ins(
     assert all(f"{model} from huggingface cache at {COMMIT[:12]}" in done.stderr for model in repositories)
     assert check_format(tmp_path / "out", FORMATS[name], None)[0] == FormatMsgType.OK
     if name.startswith("pan25"):
-        found = {
-            record["suspicious"]: record["decision"] for record in read_decisions(tmp_path / "out/decisions.jsonl")
-        }
+        found = {record.suspicious: record.decision for record in read_decisions(tmp_path / "out/decisions.jsonl")}
         assert [one for one, positive in found.items() if not positive] == [Path(EMPTY).stem]
 
 

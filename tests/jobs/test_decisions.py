@@ -109,7 +109,8 @@ def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     assert record.numbers == values
     assert describe_evidence(record) == "1 of 9 sentences corresponds to one of the source"
     assert decide(alignment=1.4).reasons == ()
-    assert decide(contrast=0.0, margin=0.0).reasons == (Reason(JUST_BELOW),), "negative"
+    assert decide(contrast=0.0, margin=0.11).reasons == (Reason(JUST_BELOW),), "negative"
+    assert decide(contrast=0.0, margin=0.0).reasons == (), "far below"
     short = decide(sentences=1.0)
     assert (short.decision, short.score, short.finding) == (False, record.score, "unclear")
     assert short.reasons == (Reason(TOO_LITTLE_TEXT),)

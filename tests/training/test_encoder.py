@@ -60,6 +60,7 @@ def test_the_loss_is_infonce_without_negatives_that_may_correspond() -> None:
     assert moved.item() == pytest.approx(0, abs=1e-3)
 
 
+@pytest.mark.long
 def test_what_was_trained_is_loaded_with_the_other_weights_of_the_base(tmp_path: Path) -> None:
     rng, words = (
         random.Random(0),
