@@ -179,7 +179,7 @@ class PairScores(NamedTuple):
 
 
 class Scored(Protocol):
-    """What has numbers of the pairs of a manifest: a result, or an archive of scores."""
+    """A result or an archive of scores, with numbers of the pairs of a manifest."""
 
     @property
     def folder(self) -> Path:

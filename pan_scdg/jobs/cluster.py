@@ -404,7 +404,7 @@ class _ActorProcess:
 
 
 class _Actor(TaskRunner):
-    """What Ray runs on a device.
+    """The process of a device that Ray runs.
 
     Args:
         pickled: the worker.

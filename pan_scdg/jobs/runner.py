@@ -35,7 +35,7 @@ class Worker(Protocol):
 
 
 class Run(NamedTuple):
-    """What a task computes with."""
+    """The work folder and the workers of a task that computes."""
 
     work: WorkFolder
     workers: Workers[Any, Any]
