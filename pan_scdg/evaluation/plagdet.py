@@ -13,9 +13,9 @@ wrongly or stops) and a length of 0 in all sides of a passage (it divides by zer
 A length of 0 on one of two sides is compared as the official program does.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import log2
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,8 +23,9 @@ from pan_scdg.evaluation.resampling import Floats
 from pan_scdg.records import Feature, Span
 
 Array = np.ndarray[Any, Any]
+Group = TypeVar("Group", bound=Hashable)
 SUMS = ("recall", "cases", "precision", "reports", "hits", "found", "common", "case_characters", "report_characters")
-"""The numbers of `sum_by_document`."""
+"""The numbers of `sum_groups`."""
 
 
 class Cover(NamedTuple):
@@ -69,23 +70,29 @@ def compute_plagdet(truth: Iterable[Feature], detections: Iterable[Feature]) -> 
     return Plagdet(_combine(*micro, granularity), *micro, _combine(*macro, granularity), *macro, granularity)
 
 
-def sum_by_document(truth: Iterable[Feature], detections: Iterable[Feature], documents: Sequence[str]) -> Floats:
-    """Return the numbers of `SUMS` of each suspicious document, ``[documents, 9]``, whose sums give all measures.
+def sum_groups(
+    truth: Iterable[Feature],
+    detections: Iterable[Feature],
+    groups: Sequence[Group],
+    find_group: Callable[[Feature], Group],
+) -> Floats:
+    """Return the numbers of `SUMS` of each group, such as a suspicious document, ``[groups, 9]``.
 
-    ``recall`` and ``precision`` are sums of shares over truth passages and detections; ``found`` is the number of truth
-    passages that a detection overlaps, and ``hits`` the number of those detections.
+    Sums over all suspicious documents give all measures. ``recall`` and ``precision`` are sums of shares over truth
+    passages and detections; ``found`` is the number of truth passages that a detection overlaps, and ``hits`` the
+    number of those detections. Passages of other groups are left out.
     """
-    numbers = {name: row for row, name in enumerate(documents)}
-    sides: list[list[list[Feature]]] = [[[] for _ in documents] for _ in range(2)]
+    numbers = {group: row for row, group in enumerate(groups)}
+    sides: list[list[list[Feature]]] = [[[] for _ in groups] for _ in range(2)]
     for side, features in zip(sides, (truth, detections)):
         for feature in sort_features(features):
-            if feature.suspicious in numbers:
-                side[numbers[feature.suspicious]].append(feature)
-    sums = np.zeros((len(documents), len(SUMS)))
-    for row, cases, reports in zip(sums, *sides):
+            if (row := numbers.get(find_group(feature))) is not None:
+                side[row].append(feature)
+    sums = np.zeros((len(groups), len(SUMS)))
+    for values, cases, reports in zip(sums, *sides):
         if cases or reports:
             recalled, precise = measure_coverage(cases, reports), measure_coverage(reports, cases)
-            row[:] = (
+            values[:] = (
                 *(_sum_shares(cases, recalled), len(cases), _sum_shares(reports, precise), len(reports)),
                 *(sum(recalled.hits), np.count_nonzero(recalled.hits), recalled.common),
                 *(_count_characters(cases), _count_characters(reports)),
@@ -94,7 +101,7 @@ def sum_by_document(truth: Iterable[Feature], detections: Iterable[Feature], doc
 
 
 def measure_sums(sums: Floats) -> dict[str, Floats]:
-    """Return the measures of `Plagdet` and its ``plagdet_score`` from sums over documents, ``[..., 9]``.
+    """Return the measures of `Plagdet` and its ``plagdet_score`` from sums of `sum_groups`, ``[..., 9]``.
 
     They are those of `compute_plagdet`, except that a source of several suspicious documents counts once for each in
     the micro measures.

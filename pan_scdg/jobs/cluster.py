@@ -22,6 +22,7 @@ from itertools import chain, islice
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
+from pan_scdg.commit import hash_code
 from pan_scdg.errors import (
     DeviceError,
     Interrupted,
@@ -64,6 +65,7 @@ WAIT_SECONDS = 1.0
 START_SECONDS = 60
 """Seconds until a message says that a process has not started."""
 PACKAGES = ("numpy", "torch", "transformers")
+CODE_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -470,8 +472,9 @@ def check_versions(calls: "Mapping[str, Future[dict[str, str]]]") -> None:
 
 
 def list_versions() -> dict[str, str]:
-    """Return the versions of the packages that results depend on, by name."""
-    return {"pan_scdg": __version__, **{name: version(name) for name in PACKAGES}}
+    """Return the versions of the packages that results depend on, by name; of this one, also a hash of its code."""
+    own = {"pan_scdg": __version__, "the code of pan_scdg": hash_code()[:CODE_DIGITS]}
+    return own | {name: version(name) for name in PACKAGES}
 
 
 def _count_gpus() -> int:

@@ -19,7 +19,6 @@ from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, bootstrap_query_dif
 from pan_scdg.jobs.evaluate import Evaluation, evaluate_check, evaluate_output, is_check, read_input_truth
 
 SHOWN_OF_PAIRS = ("plagdet_score", "macro_plagdet", "f1", "precision", "recall", "auroc")
-SHOWN_OF_PAIRS = ("plagdet_score", "macro_plagdet", "f1", "precision", "recall", "auroc")
 SHOWN = (*SHOWN_OF_PAIRS, *RETRIEVAL_METRICS[:2], "R@10", "R@100", "RR", "AP")
 """Measures in the table of the terminal; the first one that all results have sorts them."""
 CSV_FILES = ("table.csv", "differences.csv", "values.csv")
@@ -236,12 +235,16 @@ def _list_values(result: Evaluation) -> list[dict[str, Any]]:
     """Return a row for each pair, or for each query."""
     if result.pairs is not None:
         pairs = result.pairs
-        has_scores = "auroc" in result.figures
-        return [
+        rows: list[dict[str, Any]] = [
             {"suspicious": key[0], "source": key[1], "label": int(label), "decision": int(decision)}
-            | ({"score": score} if has_scores else {})
-            for key, label, score, decision in zip(pairs.keys, pairs.labels, pairs.scores, pairs.decisions)
+            for key, label, decision in zip(pairs.keys, pairs.labels, pairs.decisions)
         ]
+        if "auroc" in result.figures:
+            rows = [row | {"score": score} for row, score in zip(rows, pairs.scores)]
+        if result.passages_of_pairs is not None:
+            columns = measure_sums(result.passages_of_pairs)
+            rows = [row | {name: float(columns[name][i]) for name in columns} for i, row in enumerate(rows)]
+        return rows
     queries = result.queries or {}
     ids = dict.fromkeys(query for values in queries.values() for query in values)
     return [{"query": query} | {m: values[query] for m, values in queries.items() if query in values} for query in ids]

@@ -11,7 +11,7 @@ from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import LabelledPairs, bootstrap_pairs, compute_pair_metrics
-from pan_scdg.evaluation.plagdet import compute_plagdet, measure_sums, sum_by_document
+from pan_scdg.evaluation.plagdet import compute_plagdet, measure_sums, sum_groups
 from pan_scdg.evaluation.plots import write_plots
 from pan_scdg.evaluation.report import Estimate, format_table
 from pan_scdg.evaluation.resampling import Floats, Intervals, bootstrap_sums
@@ -62,7 +62,9 @@ class Evaluation:
     """95 % bootstrap intervals; some figures have none."""
     pairs: LabelledPairs | None = None
     passages: Floats | None = None
-    """The numbers of `sum_by_document` of each suspicious document of the pairs."""
+    """The numbers of `sum_groups` of each suspicious document of the pairs."""
+    passages_of_pairs: Floats | None = None
+    """The same of each pair."""
     queries: Mapping[str, Mapping[str, float]] | None = None
     """Measure -> query -> value."""
 
@@ -246,14 +248,15 @@ def _measure_passages(
     if part is not None:
         true = [span for span in true if (span.suspicious, span.source) in part]
     plagdet = compute_plagdet(true, detections)
-    documents = list(dict.fromkeys(read_reference(pair.suspicious.reference) for pair in pairs))
-    sums = sum_by_document(true, detections, documents)
+    names = [(read_reference(pair.suspicious.reference), read_reference(pair.source.reference)) for pair in pairs]
+    sums = sum_groups(true, detections, list(dict.fromkeys(name for name, _ in names)), lambda span: span.suspicious)
     figures = {**evaluation.figures, **plagdet._asdict(), "plagdet_score": plagdet.score}
     return replace(
         evaluation,
         figures=figures,
         intervals={**evaluation.intervals, **bootstrap_sums(sums, measure_sums)},
         passages=sums,
+        passages_of_pairs=sum_groups(true, detections, names, lambda span: (span.suspicious, span.source or "")),
     )
 
 

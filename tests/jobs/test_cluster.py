@@ -243,12 +243,12 @@ def test_the_task_of_a_process_that_dies_is_computed_again(workers: Workers[Task
 
 
 @needs_ray
-def test_other_versions_are_an_error(workers: Workers[Task, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["pan_scdg", "the code of pan_scdg", "torch"])
+def test_other_versions_are_an_error(workers: Workers[Task, Any], monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert list(workers.map([(square, 2)])) == [4]
-    monkeypatch.setattr(
-        cluster, "list_versions", lambda: {"pan_scdg": "9", "numpy": "", "torch": "", "transformers": ""}
-    )
-    with pytest.raises(UserError, match=r"pan_scdg is .* on node2 and 9 here. Install the same"):
+    other = {**cluster.list_versions(), name: "9"}
+    monkeypatch.setattr(cluster, "list_versions", lambda: other)
+    with pytest.raises(UserError, match=rf"{name} is .* on node2 and 9 here. Install the same"):
         cluster.check_versions({"node2": workers._processes[0].list_versions()})  # type: ignore[attr-defined]
 
 

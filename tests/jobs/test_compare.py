@@ -19,6 +19,7 @@ from pan_scdg.evaluation.plagdet import compute_plagdet, measure_sums
 from pan_scdg.jobs.compare import evaluate_all
 from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.text_alignment import name_detection
+from pan_scdg.pan.truth import TAG, find_truth, read_feature_files, read_features
 from tests.jobs.test_evaluate import CORPUS, LABELS, PAIRS, RETRIEVAL, TOTAL, TRUTH, draw_scores, write_result
 
 
@@ -70,6 +71,12 @@ def test_four_participants_are_one_table(
     assert {(row["result"], row["other"]) for row in differences} == {*combinations(["gaps", "ours", "silent"], 2)}
     assert len(values) == 3 * TOTAL
     assert sum(row["decision"] == "1" for row in values if row["result"] == "gaps") == sum(LABELS) - 1
+    true = read_feature_files(sorted(find_truth(PAIRS).glob("*.xml")), TAG)
+    detections = read_features(participants["ours"], "detected-plagiarism")
+    for row in (row for row in values if row["result"] == "ours"):
+        names = (row["suspicious"], row["source"])
+        own = ([span for span in side if (span.suspicious, span.source) == names] for side in (true, detections))
+        assert float(row["plagdet_score"]) == pytest.approx(compute_plagdet(*own).score)
 
 
 def test_json_has_the_same(participants: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
