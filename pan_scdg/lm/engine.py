@@ -23,6 +23,7 @@ from pan_scdg.lm.logprobs import (
     compute_within_memory,
     gather_log_softmax,
 )
+from pan_scdg.lm.mlp import find_mlps, slice_mlps
 from pan_scdg.lm.packing import (
     NotPackableError,
     PackedCall,
@@ -143,7 +144,7 @@ class PackedEngine:
         self._lm, self._backend, self._budget = lm, find_backend(attention), budget
         self.attention: str | None = attention
         self._decoder, self._head = get_decoder_and_head(lm.model)
-        self._windows = list_windows(lm)
+        self._windows, self._mlps = list_windows(lm), find_mlps(self._decoder)
         vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
         self._rows = min(rows, max(CPU_ROWS, CPU_LOGITS // vocabulary)) if on_cpu else rows
         self._length_step = 1 if on_cpu else LENGTH_STEP
@@ -234,13 +235,14 @@ class PackedEngine:
             # no token attends to the padding after it
             tokens = torch.from_numpy(np.pad(ids, (0, self._count_padding(len(ids))))).to(self._lm.device)[None]
             # the model's own attention is the fastest; why with a mask: see `compute_target_log_probs`
-            hidden = self._decoder(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=False)
+            with slice_mlps(self._mlps):
+                hidden = self._decoder(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=False)
             return self._score_row(hidden.last_hidden_state[0, : len(ids)], row, items)
         tokens = torch.from_numpy(ids).to(self._lm.device)[None]
         packing.keep = kept if row.keep else None
         packing.kept = kept if row.kept else None
         position_ids = torch.from_numpy(positions).to(self._lm.device)[None]
-        with _use_packed_attention(self._decoder):
+        with _use_packed_attention(self._decoder), slice_mlps(self._mlps):
             hidden = self._decoder(input_ids=tokens, position_ids=position_ids, use_cache=False, packing=packing)
         check_layers(self._lm, packing, self._windows)
         return self._score_row(hidden.last_hidden_state[0], row, items)

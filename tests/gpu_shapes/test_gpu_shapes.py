@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import gpu_count
+from pan_scdg.lm import mlp
 from pan_scdg.lm.engine import PackedEngine
 from pan_scdg.models.load import LanguageModel
 from pan_scdg.scdg.sequences import ScoringInput
@@ -19,11 +20,13 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 from tests.gpu_shapes.fake_gpu import LAYERS, make_fake_model, on_fake_gpu  # noqa: E402
 
 GIB = 1 << 30
-PEAKS = {12_700: 1.3, 32_000: 3.3, 40_000: 4.0, 66_000: 6.6, 131_000: 13.1}
+PEAKS = {12_700: 1.3, 32_000: 2.2, 40_000: 2.5, 65_868: 4.1, 131_072: 8.1}
 """GiB that a plain row of so many tokens takes beside the weights of Qwen3-8B."""
+WHOLE_MLP = {65_868: 6.6, 131_072: 13.1}
+"""The same with the MLP of all tokens at once."""
 PREFIX = 27_000
-KEPT_PEAK = 6.9 - (36 - LAYERS) * PREFIX * 4096 / GIB
-"""GiB with a kept prefix and three queries: 6.9 with all layers, each of which keeps 4,096 bytes a token."""
+KEPT_PEAK = 5.9 - (36 - LAYERS) * PREFIX * 4096 / GIB
+"""GiB with a kept prefix and three queries: 5.9 with all layers, each of which keeps 4,096 bytes a token."""
 WIDER = 14_336 / 12_288
 """Width of the inner layer of Llama and Ministral beside that of Qwen3-8B, in which most of the memory is."""
 
@@ -87,6 +90,13 @@ def test_qwen3_8b_takes_the_memory_that_was_planned_for() -> None:
     for tokens, expected in PEAKS.items():
         assert 0.9 * expected < measure_peak(packed, [make_item(tokens // 2, tokens - tokens // 2)]) < 1.1 * expected
     assert measure_peak(packed, [make_item(PREFIX, 5_000)] * 3) == pytest.approx(KEPT_PEAK, rel=0.1)
+
+
+def test_without_slices_of_the_mlp_more_memory_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlp, "SLICE_TOKENS", 1 << 20)
+    packed = make_engine("Qwen3-8B-Base", "varlen")
+    for tokens, expected in WHOLE_MLP.items():
+        assert measure_peak(packed, [make_item(1, tokens - 1)]) == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize(
