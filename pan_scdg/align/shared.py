@@ -76,6 +76,7 @@ def find_shared(
     sources: Iterable[str],
     required: int = MIN_DOCUMENTS,
     authors: Sequence[str] | None = None,
+    max_words: float = MAX_WORDS,
 ) -> list[list[SharedStretch]]:
     """Return the stretches of each text that ``required`` independent texts share and no source has, in order.
 
@@ -86,16 +87,17 @@ def find_shared(
         sources: texts that the others may have copied from.
         required: least number of texts, of which no two are copies of each other or of one author.
         authors: of each text; "" and None: of another one than all others.
+        max_words: that two texts may have in common without being copies of each other.
     """
     documents = [_Document(text, author) for text, author in zip(texts, authors or [""] * len(texts), strict=True)]
     if not _find_frequent(documents, required).size:
         return [[] for _ in texts]
     others = [_Document(text) for text in sources]
-    shared = _list_owners(others, MIN_DOCUMENTS)
+    shared = _list_owners(others, MIN_DOCUMENTS, MAX_WORDS)
     in_sources = np.setdiff1d(np.concatenate([_NO_RUNS, *(one.distinct for one in others)]), list(shared))
     for document in documents:
         document.leave_out(in_sources)
-    owners = _list_owners(documents, required)
+    owners = _list_owners(documents, required, max_words)
     return [list(_list_stretches(text, document, owners)) for text, document in zip(texts, documents)]
 
 
@@ -105,7 +107,7 @@ def _find_frequent(documents: Sequence[_Document], required: int) -> Integers:
     return np.asarray(runs[counts >= required])
 
 
-def _list_owners(documents: Sequence[_Document], required: int) -> dict[int, tuple[int, ...]]:
+def _list_owners(documents: Sequence[_Document], required: int, max_words: float) -> dict[int, tuple[int, ...]]:
     """Return the runs that enough independent documents contain, and the numbers of all documents that do."""
     frequent = _find_frequent(documents, required)
     owners: defaultdict[int, list[int]] = defaultdict(list)
@@ -119,7 +121,7 @@ def _list_owners(documents: Sequence[_Document], required: int) -> dict[int, tup
         if one.author == other.author != "":
             return True
         words = int(one.cover(other.distinct).sum())
-        return words > min(MAX_WORDS, MAX_SHARE * max(one.size, other.size))
+        return words > min(max_words, MAX_SHARE * max(one.size, other.size))
 
     @cache
     def is_question(numbers: tuple[int, ...]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, takewhile
+from math import inf
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -25,6 +26,7 @@ from pan_scdg.records import TextFile
 from pan_scdg.report.records import Excluded, ReportText, hide_excluded
 from pan_scdg.report.wording import DISGUISE, NOT_ENGLISH
 from pan_scdg.text.disguise import find_disguise
+from pan_scdg.text.given import is_given
 from pan_scdg.text.languages import seems_english
 from pan_scdg.text.references import LINE
 from pan_scdg.text.units import Words, count_words, read_words
@@ -267,22 +269,36 @@ def _exclude_questions(
     texts: Sequence[CheckedText], sources: Sequence[CheckedText], authors: Sequence[str]
 ) -> tuple[list[CheckedText], list[str]]:
     """Return the texts without what many share and no source has, and lines about what that is."""
-    compared = [text.text for text in texts]
-    shared = find_shared(compared, (text.text for text in sources), MIN_DOCUMENTS, authors)
-    masked = [
-        _exclude(
-            text, [Excluded(one.begin, one.end, f"shared by {len(one.documents)} of {len(texts)} texts") for one in own]
-        )
-        for text, own in zip(texts, shared)
+    compared, names = [text.text for text in texts], [text.shown.name for text in texts]
+    contents = [text.text for text in sources]
+    shared = find_shared(compared, contents, MIN_DOCUMENTS, authors)
+    masked = _exclude_shared(texts, shared)
+    rest = [text.text for text in masked]
+    # of two texts alone: that both quote a poem or a law does not mean that one has it from the other
+    given = [
+        [one for one in own if is_given(text, one.begin, one.end)]
+        for text, own in zip(rest, find_shared(rest, contents, 2, authors, max_words=inf))
     ]
-    names = [text.shown.name for text in texts]
-    lines = _describe_stretches(shared, compared, names, "Excluded: {} words that {} share: {}")
+    masked = _exclude_shared(masked, given)
+    every = [[*own, *others] for own, others in zip(shared, given)]
+    lines = _describe_stretches(every, compared, names, "Excluded: {} words that {} share: {}")
     if sources:
         rest = [text.text for text in masked]
         counted = find_shared(rest, (), max(MIN_DOCUMENTS, round(MIN_NAMED_SHARE * _count_authors(authors))), authors)
         line = "Not excluded: {} words that {} share and a source contains: {}"
         lines += _describe_stretches(counted, rest, names, f"{line} (if this is the question, name it with --template)")
     return masked, lines
+
+
+def _exclude_shared(texts: Sequence[CheckedText], shared: Sequence[Sequence[SharedStretch]]) -> list[CheckedText]:
+    """Return the texts without their shared stretches."""
+    total = len(texts)
+    return [
+        _exclude(
+            text, [Excluded(one.begin, one.end, f"shared by {len(one.documents)} of {total} texts") for one in own]
+        )
+        for text, own in zip(texts, shared)
+    ]
 
 
 def _count_authors(authors: Sequence[str]) -> int:

@@ -30,6 +30,7 @@ from pan_scdg.report.html import render_report
 from pan_scdg.results.records import USUAL_SCORE, Decision
 from tests.documents.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 from tests.report.samples import Page
+from tests.text.test_given import LAW, MENU, VERSE
 
 Cli = Callable[..., Any]
 OFFICE = pytest.mark.skipif(not all(map(find_spec, CONVERTERS.values())), reason="the extra documents is not installed")
@@ -479,6 +480,18 @@ def test_the_question_that_all_were_given_is_excluded_and_a_ring_of_copies_is_no
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert [(excluded or "Excluded: ") in text for text in (done.err, page)] == [excluded is not None] * 2
     assert (f"shared by {max(asked, 1)} of {size} texts" in page) == (excluded is not None)
+
+
+@pytest.mark.parametrize(("part", "is_likely"), [(VERSE, False), (MENU, False), (LAW, False), (QUESTION, True)])
+def test_what_two_texts_quote_is_excluded_and_what_one_of_them_wrote_is_not(
+    check: Callable[..., Any], tmp_path: Path, part: str, is_likely: bool
+) -> None:
+    texts = make_class(12)
+    texts |= {name: f"{texts[name]}\n\n{part}" for name in ("0.txt", "1.txt")}
+    done = check(write(tmp_path / "texts", texts), "--among")
+    decisions = [row["decision"] for row in read_rows(tmp_path / "out")]
+    assert decisions.count("likely") == is_likely
+    assert ("words that 2 of 12 texts (0.txt, 1.txt) share: " in done.err) == (not is_likely)
 
 
 @pytest.mark.parametrize(("size", "asked", "is_named"), [(6, 6, True), (30, 12, True), (30, 8, True), (30, 7, False)])
