@@ -9,11 +9,13 @@ sliding window each continuation is given a copy of what it sees of the prefix, 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from pan_scdg.errors import UserError
-from pan_scdg.models.devices import FLASH_CAPABILITY, list_cpu_features
+from pan_scdg.errors import UserError, get_first_line
+from pan_scdg.logs import say
+from pan_scdg.models.devices import FLASH_CAPABILITY, are_calls_halved, is_device_error, list_cpu_features
 
 if TYPE_CHECKING:
     import torch
@@ -338,6 +340,63 @@ def reads_square(backend: Backend, dtype: "torch.dtype", device: str) -> bool:
     _, square = backend(q[:heads], k, k, few, all_, False, width**-0.5)
     _, more = backend(q, k, k, all_, all_, False, width**-0.5)
     return torch.allclose(square, more[:heads], atol=0.01)  # those of two drawn tokens differ by some 0.4
+
+
+FLASH_3 = "flash_attention_3"
+"""What an engine names the attention ``varlen`` after `use_flash_3`."""
+FLASH_3_PACKAGE = "flash_attn_interface"
+HOPPER = 9
+"""The major compute capability of the GPUs that FlashAttention-3 is written for."""
+MAX_KERNEL_DIFFERENCE = 0.03
+"""Of means of values drawn with a deviation of 1, and of log-sum-exps, in 16 bits."""
+
+
+def use_flash_3(dtype: "torch.dtype", device: str) -> bool:
+    """Let varlen_attn compute by FlashAttention-3, if it is installed and gives the numbers of FlashAttention-2.
+
+    torch then replaces its flash attention in the whole process. Where calls are halved, since the device failed, it is
+    left out.
+    """
+    import torch
+    from torch.nn import attention
+
+    if not hasattr(attention, "activate_flash_attention_impl") or find_spec(FLASH_3_PACKAGE) is None:
+        return False
+    if are_calls_halved() or torch.cuda.get_device_capability(device)[0] != HOPPER:
+        return False
+    if attention.current_flash_attention_impl() is not None:
+        return True
+    expected = _attend_drawn(dtype, device)
+    try:
+        attention.activate_flash_attention_impl("FA3")
+        results = zip(_attend_drawn(dtype, device), expected, strict=True)
+        same = all(torch.allclose(a, b, rtol=0, atol=MAX_KERNEL_DIFFERENCE) for a, b in results)
+        failure = None if same else "it gives other numbers than FlashAttention-2"
+    except (ImportError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as e:
+        if is_device_error(e):
+            raise
+        failure = get_first_line(e)
+    if failure is None:
+        return True
+    if attention.current_flash_attention_impl() is not None:
+        attention.restore_flash_attention_impl()
+    say([f"note: FlashAttention-3 is installed and not used: {failure}"])
+    return False
+
+
+def _attend_drawn(dtype: "torch.dtype", device: str) -> "list[torch.Tensor]":
+    """Return what varlen_attn gives for drawn numbers: causal, in a window, and over other keys."""
+    import torch
+
+    spans, others = Spans((3, 130, 300), device), Spans((200, 40, 7), device)
+    drawn = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(spans.total, heads, 128, generator=drawn).to(device, dtype) for heads in (4, 2, 2))
+    calls = [(spans, spans, True, None), (spans, spans, True, 50), (spans, others, False, None)]
+    results = [
+        attend_varlen(q, k[: keys.total], v[: keys.total], queries, keys, causal, 128**-0.5, window)
+        for queries, keys, causal, window in calls
+    ]
+    return [tensor.float() for both in results for tensor in both]
 
 
 BACKENDS: dict[str, Backend] = {"sdpa": attend_sdpa, "varlen": attend_varlen, "flash_attention_2": attend_flash}

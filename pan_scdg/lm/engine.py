@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.lm.attention import ATTENTION_NAME, Packing, Spans, find_backend, reads_square, register_attention
+from pan_scdg.lm.attention import (
+    ATTENTION_NAME,
+    FLASH_3,
+    Packing,
+    Spans,
+    find_backend,
+    reads_square,
+    register_attention,
+    use_flash_3,
+)
 from pan_scdg.lm.logprobs import (
     HEAD_ROWS,
     LogProbs,
@@ -66,7 +75,7 @@ class Engine(Protocol):
     splits: list[int]
     """For each lack of memory, the largest number of tokens of a call from then on."""
     attention: str | None
-    """The attention of packed rows, see `attention.BACKENDS`; None without any."""
+    """The attention of packed rows, see `attention.BACKENDS` and `attention.FLASH_3`; None without any."""
     reason: str | None
     """Why the model cannot be packed, if inputs are computed one at a time for that."""
 
@@ -142,7 +151,8 @@ class PackedEngine:
     def __init__(self, lm: LanguageModel, attention: str, budget: int, rows: int = HEAD_ROWS) -> None:
         check_config(lm)
         self._lm, self._backend, self._budget = lm, find_backend(attention), budget
-        self.attention: str | None = attention
+        with_flash_3 = attention == "varlen" and use_flash_3(lm.model.dtype, lm.device)
+        self.attention: str | None = FLASH_3 if with_flash_3 else attention
         self._decoder, self._head = get_decoder_and_head(lm.model)
         self._windows, self._mlps = list_windows(lm), find_mlps(self._decoder)
         vocabulary, on_cpu = self._head.weight.shape[0], lm.device == "cpu"
