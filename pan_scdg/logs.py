@@ -6,8 +6,7 @@ it sees warnings and nothing else.
 
 import logging
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from pan_scdg.errors import escape_controls
 
@@ -40,17 +39,6 @@ def show_logs(quiet: bool = False) -> None:
 def shows_notes() -> bool:
     """Return True unless notes and progress are silenced."""
     return LOGGER.isEnabledFor(logging.INFO)
-
-
-@contextmanager
-def hold_notes() -> Iterator[None]:
-    """Show no notes and no progress inside the context."""
-    level = LOGGER.level
-    LOGGER.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        LOGGER.setLevel(level)
 
 
 def say(lines: Iterable[str]) -> None:

@@ -125,11 +125,12 @@ def _describe_model(name: str, job: Mapping[str, Any]) -> Iterator[str]:
         return
     model, machine, factor = job["profile"]["model"], job["machine"], job["profile"]["model"].get("position_factor")
     is_replaced = job["engine"] == "reference" and model["attention"] == "varlen"  # `models.load` replaces it
+    own_norm = job["device"] == "cpu" or job["asked_engine"] == "reference"
     facts = {
         "engine": job["engine"],
         "attention": "sdpa" if is_replaced else model["attention"],
         "positions": f"{model['positions']} {factor:g} times" if factor else model["positions"],
-        "norm": "of transformers" if job["device"] == "cpu" or job["engine"] == "reference" else "one kernel of torch",
+        "norm": "of transformers" if own_norm else "one kernel of torch",
         "type": used["dtype"],
         **{package: job["packages"][package] for package in ("torch", "transformers")},
         "device": ", ".join(dict.fromkeys(machine["gpus"])) or machine["processor"],

@@ -17,7 +17,6 @@ from pan_scdg.cli.options import (
 )
 from pan_scdg.documents.reader import CONVERTERS
 from pan_scdg.errors import UserError
-from pan_scdg.logs import hold_notes
 from pan_scdg.pan.untrusted import read_document, read_standard_input
 
 if TYPE_CHECKING:
@@ -98,8 +97,7 @@ def score_files(
     with Scorer(profile, device=device, model=model) as scorer:
         other, target = _read(source), _read(suspicious)
         try:
-            with hold_notes():
-                return scorer.score(target, other)
+            return scorer.score(target, other)
         except UserError as e:
             if e.where == TARGET:
                 where = "standard input" if suspicious == STANDARD else suspicious

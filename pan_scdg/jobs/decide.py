@@ -40,7 +40,7 @@ NOT_SEARCHED = Reason("not_searched")
 NO_SCORE = "the result has no score of this pair"
 OF_THE_RESULT = ("format", "commit", "machine", "packages", "files", "incidents")
 """Fields of ``job.json`` that do not identify the job."""
-KEPT = ("commit", "machine", "packages", "partial", "model_names", "model_revisions", "incidents", "deadline")
+KEPT = ("commit", "machine", "packages", "partial", "model_names", "model_revisions", "engine", "incidents", "deadline")
 """Fields that the new result has from the run that computed the scores."""
 Key = tuple[str, str]
 

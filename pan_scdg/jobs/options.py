@@ -139,7 +139,7 @@ def describe_job(
         "profile": profile.model_dump(mode="json", exclude_none=True),
         "models": models,
         "device": options.device,
-        "engine": options.engine or "packed",  # where a model cannot be packed, `incidents` says so
+        "asked_engine": options.engine or "packed",  # `engine` is the one that computed
         "keep_gains": options.keep_gains,
         "scores_only": options.scores_only,
         "report": options.report,

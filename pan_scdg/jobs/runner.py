@@ -13,6 +13,7 @@ from pan_scdg.jobs.clock import Clock
 from pan_scdg.jobs.cluster import Workers, open_workers
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import Partial, RunOptions
+from pan_scdg.lm.model import name_engine
 from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.notices import Notices
@@ -114,5 +115,6 @@ def run_task(task: Task) -> list[str]:
         if options.metadata:
             late = {name: value for name, value in task.about.items() if name == "deadline"}
             files.append(write_metadata(work.staged, {**task.job, **late}, task.watch.seconds))
-        work.publish(files, **task.about, incidents=[*work.scores.list_incidents(), *workers.incidents])
+        incidents = [*work.scores.list_incidents(), *workers.incidents]
+        work.publish(files, **task.about, engine=name_engine(options.engine, incidents), incidents=incidents)
     return [*task.notices.list_warnings(), *task.lines, *task.summarise(), *page]

@@ -1,6 +1,6 @@
 """A frozen language model that scores token ids: found at once, loaded when something is scored."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weight
 from pan_scdg.models.load import load_model, load_tokenizer
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.settings import ModelSettings
+
+ONE_AT_A_TIME = "inputs were computed one at a time"
 
 
 class ScoringModel:
@@ -110,7 +112,7 @@ class ScoringModel:
         attention, reason = self._engine.attention, self._engine.reason
         replaced = attention not in (None, self.settings.attention)
         return [
-            *([] if reason is None else [f"inputs were computed one at a time: {reason}"]),
+            *([] if reason is None else [f"{ONE_AT_A_TIME}: {reason}"]),
             *(
                 [f"the device failed: from here on at most {limit_call(self.settings.pack_tokens)} tokens a call"]
                 if are_calls_halved()
@@ -128,3 +130,9 @@ class ScoringModel:
         incidents = tuple(self.incidents[self._taken_incidents :])
         self._taken_incidents += len(incidents)
         return incidents
+
+
+def name_engine(asked: EngineName | None, incidents: Iterable[str]) -> EngineName:
+    """Return the engine that computed, by what was asked for and the incidents of all scores."""
+    is_reference = asked == "reference" or any(one.startswith(ONE_AT_A_TIME) for one in incidents)
+    return "reference" if is_reference else "packed"
