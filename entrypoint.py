@@ -6,7 +6,7 @@ import os
 
 def _stop(_number: int, _frame: object) -> None:
     """End before anything has begun."""
-    os.write(2, b"error: stopped. Run the same command again to continue.\n")
+    os.write(2, b"stopped: run the same command again to continue.\n")
     os._exit(3)
 
 

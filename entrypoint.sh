@@ -3,7 +3,7 @@
 stop() {
     kill -TERM "$run" 2> /dev/null
     wait "$run" 2> /dev/null  # which reports a process that a signal ended
-    test $? = 3 || echo "error: stopped. Run the same command again to continue." >&2
+    test $? = 3 || echo "stopped: run the same command again to continue." >&2
     exit 3
 }
 trap stop TERM INT

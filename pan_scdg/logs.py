@@ -47,6 +47,11 @@ def say(lines: Iterable[str]) -> None:
         LOGGER.log(logging.WARNING if line.startswith(WARNING) else logging.INFO, "%s", line)
 
 
+def say_stopped(reason: str = "") -> None:
+    """Log that a command was stopped, which ``--quiet`` does not silence."""
+    LOGGER.error("stopped: %srun the same command again to continue.", f"{reason}; " if reason else "")
+
+
 def say_error(message: str) -> None:
     """Log an error, which ``--quiet`` does not silence."""
     LOGGER.error("error: %s", message)

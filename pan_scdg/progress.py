@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -22,12 +22,21 @@ MAX_SPREAD = 2.0  # the time left is not shown while its two estimates differ by
 MARK_SECONDS = 1.0  # least time between two marks of the progress
 _open: list["Progress"] = []
 """The stages that are shown, the innermost last."""
+_forward: Callable[[int], object] | None = None
 
 
 def count_tokens(number: int) -> None:
     """Show in the stage that is open that a model has computed so many tokens: its next item may take minutes."""
-    if _open:
-        _open[-1].count_tokens(number)
+    if _forward is not None:
+        _forward(number)
+    for stage in _open[-1:]:
+        stage.count_tokens(number)
+
+
+def forward_tokens(send: Callable[[int], object]) -> None:
+    """Call a function with the number of tokens of every call of a model: another process shows them."""
+    global _forward
+    _forward = send
 
 
 def format_duration(seconds: float) -> str:

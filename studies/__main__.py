@@ -10,7 +10,7 @@ import click
 
 from pan_scdg.cli.options import method_option
 from pan_scdg.errors import UserError, need_packages
-from pan_scdg.logs import say, say_error, show_logs
+from pan_scdg.logs import say, say_error, say_stopped, show_logs
 
 PATH = click.Path(path_type=Path)
 PARTS = ("pan25", "pan26", "multinews", "retention")
@@ -227,7 +227,7 @@ def main(arguments: list[str] | None = None) -> int:
         click.echo(e.format_message(), err=True)
         return 2
     except click.exceptions.Abort:
-        say_error("stopped. Run the same command again to continue.")
+        say_stopped()
         return 3
     except (click.ClickException, UserError, OSError) as e:
         if isinstance(e, click.ClickException):

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from pan_scdg import progress as progress_module
+from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.logs import say, say_error, show_logs
-from pan_scdg.progress import DELAY, INTERVAL, Progress, format_count
+from pan_scdg.progress import DELAY, INTERVAL, Progress, count_tokens, format_count
 
 
 class Clock:
@@ -148,3 +149,10 @@ def test_quiet_leaves_warnings_and_errors(monkeypatch: pytest.MonkeyPatch, capsy
             say(["models: tiny", "warning: odd"])
         say_error("bad\nid \u00fc")
         assert _lines(capsys) == ["warning: odd", "error: bad\\nid ü"]
+
+
+def test_the_process_of_a_gpu_has_its_tokens_counted_here() -> None:
+    show_logs()
+    with Progress("scoring", 2) as progress, open_workers(count_tokens, Devices("cuda", workers=1)) as workers:
+        assert list(workers.map([100, 23])) == [None, None]
+        assert progress.tokens == 123

@@ -21,7 +21,7 @@ import click
 from pan_scdg.cli.commands import cli
 from pan_scdg.cli.streams import ReaderGoneError, ResultsLostError, guard_streams
 from pan_scdg.errors import Interrupted, UserError, UserErrors, escape_controls, get_first_line
-from pan_scdg.logs import say_error, show_logs
+from pan_scdg.logs import say_error, say_stopped, show_logs
 
 READER_GONE = 128 + signal.SIGPIPE
 """The code that a shell reports of a program whose reader has ended, such as ``yes | head``."""
@@ -82,7 +82,8 @@ def run_command(arguments: list[str] | None = None) -> int:
         return _fail(_describe_usage(e.format_message()), 2)
     except (Interrupted, KeyboardInterrupt, click.Abort) as e:
         cause = e.__cause__ if isinstance(e, click.Abort) else e  # click's own has no text
-        return _fail(f"{str(cause or '') or 'stopped'}. Run the same command again to continue.", 3)
+        say_stopped(str(cause or ""))
+        return 3
     except ReaderGoneError:
         return READER_GONE
     except ResultsLostError as e:

@@ -3,6 +3,7 @@
 `run`, `check` and Python differ in how they read pairs and in what they write; all three call `compute_pairs`.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,12 @@ from typing import Any
 from pan_scdg.errors import InputError, UserError, UserErrors
 from pan_scdg.jobs.decisions import MIN_WORDS, DecidedPair, DecisionRule
 from pan_scdg.jobs.options import OnError
-from pan_scdg.jobs.worker import PairWorker, PassageTask
+from pan_scdg.jobs.worker import PairWorker, PassageTask, ScoreTask
 from pan_scdg.methods import Measurements
 from pan_scdg.normal_form import SURPLUS_MARKS, has_surplus_marks
 from pan_scdg.notices import Notices
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, MeasuredPassage, Reason, TokenGains
+from pan_scdg.records import DocumentPair, MeasuredPassage, Reason, TextPair, TokenGains
 from pan_scdg.results.folder import ScoreFile
 from pan_scdg.results.records import DISGUISED, FEW_WORDS, SIDES, parse_reason
 from pan_scdg.text.disguise import find_disguise
@@ -33,6 +34,8 @@ NOT_SCORED = "pair not scored, decided negative"
 LATE = "no score within the deadline"
 SHARED_BATCHES = 16
 """Batches that are one if their pairs share texts and the method computes a text once for all of them."""
+SAVE_SECONDS = 2.0
+"""Least time between two writes of the scores of a batch that is being computed."""
 Compute = Callable[[Iterable[Any]], Iterator[Any]]
 """Computes tasks of a `PairWorker`, in order: `jobs.cluster.Workers.map`."""
 Review = Callable[[list[DecidedPair]], list[DecidedPair]]
@@ -62,12 +65,67 @@ class PairScores:
         line = self._file[pair.key]
         return Measurements(line["values"], tuple(map(parse_reason, line["reasons"])))
 
+    @property
+    def are_kept(self) -> bool:
+        """Return True if they are in a file."""
+        return self._file is not None
+
+    def expect(self, pairs: int) -> None:
+        """Set the number of pairs that are scored, which a message names if the run is stopped."""
+        if self._file is not None:
+            self._file.total = pairs
+
     def append(self, scores: Mapping[DocumentPair, Measurements]) -> None:
-        """Add the scores of a batch."""
+        """Add scores."""
         if self._file is None:
             self._scores |= {pair.key: score for pair, score in scores.items()}
         else:
             self._file.append(_make_line(pair, score) for pair, score in scores.items())
+
+
+class _ScoreSaver:
+    """Adds the scores of batches; inside its context also those of a batch that is being computed.
+
+    Args:
+        worker: reports each score, if it computes in this process.
+        pairs: all that are scored.
+        scores: those in a file are written every `SAVE_SECONDS`.
+        progress: counts them.
+    """
+
+    def __init__(
+        self, worker: PairWorker, pairs: Iterable[DocumentPair], scores: PairScores, progress: Progress
+    ) -> None:
+        self._worker, self._scores, self._progress = worker, scores, progress
+        self._pairs = {pair.key: pair for pair in pairs}
+        self._waiting: dict[DocumentPair, Measurements] = {}
+        self._saved, self._finished = time.monotonic(), 0
+
+    def __enter__(self) -> "_ScoreSaver":
+        if self._scores.are_kept:
+            self._worker.on_score = self._add
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker.on_score = None
+        self._save()
+
+    def _add(self, texts: TextPair, score: Measurements) -> None:
+        self._waiting[self._pairs[texts.target_id, texts.source_id]] = score
+        self._progress.update()
+        if time.monotonic() - self._saved >= SAVE_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        waiting, self._waiting, self._saved = self._waiting, {}, time.monotonic()
+        self._scores.append({pair: score for pair, score in waiting.items() if pair not in self._scores})
+
+    def finish(self, results: Mapping[DocumentPair, object]) -> None:
+        """Add the scores among the results of a batch."""
+        self._waiting = {pair: score for pair, score in results.items() if isinstance(score, Measurements)}
+        self._save()
+        self._finished += len(results)
+        self._progress.update(self._finished - self._progress.done)
 
 
 def _make_line(pair: DocumentPair, score: Measurements) -> dict[str, Any]:
@@ -147,7 +205,8 @@ def score_pairs(
 ) -> CheckedPairs:
     """Check all pairs, and score the batches that have no scores yet; see `compute_pairs`.
 
-    A batch is computed as a whole, since the last digits of a score depend on what is computed together.
+    The last digits of a score depend on what is computed together: the rest of a batch that a stopped run began is
+    computed as it would have been.
 
     Raises:
         UserErrors: naming every pair that cannot be scored, if ``on_error`` is "stop"; with "raise" the first error
@@ -155,16 +214,20 @@ def score_pairs(
     """
     checked = _check_pairs(pairs, worker, notices, on_error)
     refused, settings = len(checked.errors), worker.profile.method_settings
+    scores.expect(len(checked.lengths))
     batches = [
-        batch
+        (batch, numbers)
         for batch in make_batches(checked.lengths, settings.max_batch, settings.shares_texts)
-        if not all(pair in scores for pair in batch)
+        if (numbers := [number for number, pair in enumerate(batch) if pair not in scores])
     ]
-    tasks = ([worker.read_texts(pair) for pair in batch] for batch in batches)
-    with Progress("scoring pairs", sum(map(len, batches))) as progress:
-        for batch, results in zip(batches, compute(tasks)):
-            computed = dict(zip(batch, results, strict=True))
-            scores.append({pair: score for pair, score in computed.items() if isinstance(score, Measurements)})
+    tasks = (ScoreTask([worker.read_texts(pair) for pair in batch], numbers) for batch, numbers in batches)
+    with (
+        Progress("scoring pairs", sum(len(numbers) for _, numbers in batches)) as progress,
+        _ScoreSaver(worker, checked.lengths, scores, progress) as saver,
+    ):
+        for (batch, numbers), results in zip(batches, compute(tasks)):
+            computed = {batch[number]: result for number, result in zip(numbers, results, strict=True)}
+            saver.finish(computed)
             for pair, e in computed.items():
                 if isinstance(e, InputError) and on_error == "raise":
                     raise e
@@ -172,8 +235,7 @@ def score_pairs(
                     what = f"with {pair.source.doc_id} as source: {e.what}"
                     checked.errors[pair] = UserError(what, e.remedy, pair.suspicious.path)
             _stop_on_errors(checked, on_error)
-            progress.update(len(batch))
-    scores.late = [pair for batch in batches for pair in batch if pair not in scores and pair not in checked.errors]
+    scores.late = [pair for pair in checked.lengths if pair not in scores and pair not in checked.errors]
     checked.errors |= {pair: UserError(LATE, "give the run more time", pair.suspicious.path) for pair in scores.late}
     for error in list(checked.errors.values())[refused : len(checked.errors) - len(scores.late)]:
         notices.add(NOT_SCORED, f"{error.where}: {error.what}")

@@ -14,6 +14,7 @@ from typing import IO, Any, Protocol
 
 from pan_scdg.errors import DeviceError, get_first_line
 from pan_scdg.logs import show_logs, shows_notes
+from pan_scdg.progress import count_tokens, forward_tokens
 
 CONCURRENT_TASKS = 2
 """Tasks that a process has at a time: one is prepared while the other one is computed."""
@@ -157,6 +158,9 @@ class _Answers:
         with suppress(Exception):  # the pipe has ended, or cannot be read
             while True:
                 number, succeeded, value = pickle.load(self._results)
+                if number is None:
+                    count_tokens(value)
+                    continue
                 with self._lock:
                     future = self._futures.pop(number)
                 (future.set_result if succeeded else future.set_exception)(value)
@@ -191,18 +195,22 @@ def main() -> None:
 
 
 def _answer_requests(compute: Callable[[Any, bool], Any], requests: IO[bytes], results: IO[bytes]) -> None:
-    """Compute tasks in threads and send their results, until the requests end."""
+    """Compute tasks in threads and send their results, and the tokens of each call, until the requests end."""
     lock, pool = threading.Lock(), ThreadPoolExecutor(CONCURRENT_TASKS)
+
+    def send(message: bytes) -> None:
+        with lock:
+            results.write(message)
+            results.flush()
 
     def answer(number: int, task: Any, halved: bool) -> None:
         try:
             message = pickle.dumps((number, True, compute(task, halved)))
         except BaseException as e:  # without an answer the other process would wait for ever
             message = pickle.dumps((number, False, e if isinstance(e, Exception) else RuntimeError(repr(e))))
-        with lock:
-            results.write(message)
-            results.flush()
+        send(message)
 
+    forward_tokens(lambda tokens: send(pickle.dumps((None, True, tokens))))
     while True:
         pool.submit(answer, *pickle.load(requests))
 

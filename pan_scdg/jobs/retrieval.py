@@ -28,6 +28,7 @@ from pan_scdg.jobs.rerank import (
     prepare_targets,
     rank_query,
     score_candidates,
+    select_scored,
 )
 from pan_scdg.jobs.runner import Run, Task, run_task
 from pan_scdg.lm.engine import EngineName
@@ -276,6 +277,7 @@ class SourceRetrieval(Task):
         if settings.rerank:
             read = partial(_read_documents, self.corpus, run.work.path / TEXTS)
             common = (read, self.targets, self.stages, settings, run.compute, scores, self.options.keep_gains)
+            scores.total = sum(len(select_scored(stage, settings)) for stage in self.stages.values())
             with self.watch.measure("score"):
                 for lines in score_candidates(*common, by_rank=self.clock is not None):
                     scores.append(lines)

@@ -1,6 +1,6 @@
 """What a process does for a job of pairs: score batches, and find the passages of pairs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,6 +19,14 @@ from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, MeasuredPassage, TextPair, TokenGains
 
 
+class ScoreTask(NamedTuple):
+    """Score a batch of pairs."""
+
+    pairs: Sequence[TextPair]
+    numbers: Sequence[int]
+    """Positions of the pairs that have no score from a stopped run."""
+
+
 class PassageTask(NamedTuple):
     """Find the passages of a pair."""
 
@@ -29,12 +37,13 @@ class PassageTask(NamedTuple):
     """Measure how much easier each passage is to predict given its source."""
 
 
-PairTask = Sequence[TextPair] | PassageTask
-"""A batch of pairs to score, or a pair whose passages are searched."""
+PairTask = ScoreTask | PassageTask
 
 
 class PairWorker:
     """Computes the tasks of a job; each process opens the method by itself.
+
+    In the process of the command, ``on_score`` is called with each score as soon as it is computed.
 
     Args:
         profile: has a table ``[decide]``.
@@ -53,6 +62,7 @@ class PairWorker:
         self.explains = explains
         self.profile, self.options, self.statistics = profile, options, statistics
         self.method: Method = profile.open_method(options, statistics)
+        self.on_score: Callable[[TextPair, Measurements], None] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what opens the method in another process, with the same models."""
@@ -60,18 +70,18 @@ class PairWorker:
         return open_same_models, (PairWorker, arguments, self.identify())
 
     def __call__(self, task: PairTask) -> Any:
-        """Return the scores of a batch, or the passages of a pair."""
+        """Return the scores of a batch that are missing, or the passages of a pair."""
         return self.compute(self.prepare(task))
 
     def prepare(self, task: PairTask) -> PairTask:
         """Tokenise a batch, where the method does so; see `open_workers`."""
-        if not isinstance(task, PassageTask):
-            self.method.prepare(task)
+        if isinstance(task, ScoreTask):
+            self.method.prepare(task.pairs)
         return task
 
     def compute(self, task: PairTask) -> Any:
         """Return the result of a task."""
-        return self.find_passages(task) if isinstance(task, PassageTask) else self.score(task)
+        return self.score(task) if isinstance(task, ScoreTask) else self.find_passages(task)
 
     def read_texts(self, pair: DocumentPair) -> TextPair:
         """Return the texts of a pair as the profile wants them, raw or in the Unicode form NFC."""
@@ -79,14 +89,21 @@ class PairWorker:
         texts = read_text(target), read_text(source)
         return TextPair.compose(target.doc_id, source.doc_id, *texts, raw_text=self.profile.raw_text)
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Measurements | InputError]:
-        """Return the scores of a batch; if an input cannot be computed, each pair is scored alone."""
+    def score(self, task: ScoreTask) -> list[Measurements | InputError]:
+        """Return the missing scores; once an input cannot be computed, each pair is scored alone."""
+        scores: dict[int, Measurements | InputError] = {}
         try:
-            return list(self.method.score(pairs))
+            for number, score in self.method.score_each(task.pairs, task.numbers):
+                scores[number] = score
+                if self.on_score is not None:
+                    self.on_score(task.pairs[number], score)
         except InputError as e:
-            if len(pairs) == 1:
+            if len(task.pairs) == 1:
                 return [e]
-        return [self.score([pair])[0] for pair in pairs]
+        for number in task.numbers:
+            if number not in scores:
+                (scores[number],) = self.score(ScoreTask([task.pairs[number]], [0]))
+        return [scores[number] for number in task.numbers]
 
     def find_passages(self, task: PassageTask) -> tuple[tuple[MeasuredPassage, ...], TokenGains | None]:
         """Return the passages of a pair in characters of its files, and the gains of their tokens if asked for."""

@@ -5,7 +5,8 @@ exactly the paper's passes, one input per call. The default engine computes a co
 puts as many tokens into a call as the budget allows, and computes logits for targets only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 
     from pan_scdg.settings import ModelSettings
 
+GroupResult = tuple[int, list[LogProbs]]
+"""The number of a group of inputs, and the log-probabilities of each input."""
 EngineName = Literal["packed", "reference"]
 CPU_ROWS = 128
 """Fewest targets whose logits a CPU computes at a time, since each product reads all weights of the head."""
@@ -85,6 +88,19 @@ class Engine(Protocol):
         Raises:
             UserError: an input exceeds the model's positions or alone the device's memory, or a number is not finite.
             ValueError: no context or target token, or an id outside the vocabulary.
+        """
+        return next(self.compute_groups(items, [range(len(items))]))[1] if items else []
+
+    def compute_groups(self, items: Sequence[ScoringInput], groups: Sequence[Sequence[int]]) -> Iterator[GroupResult]:
+        """Yield the number of each group with its log-probabilities, as soon as they are computed.
+
+        Args:
+            items: the last digits depend on all of them, as what is computed together does.
+            groups: positions of the inputs of each group; of other inputs only what shares a row is computed.
+
+        Raises:
+            UserError: see `compute_log_probs`.
+            ValueError: see `compute_log_probs`.
         """
         ...
 
@@ -118,7 +134,7 @@ def _make_packed_engine(lm: LanguageModel, settings: "ModelSettings") -> Engine:
         return engine
 
 
-class ReferenceEngine:
+class ReferenceEngine(Engine):
     """Scores one input per call, as in the paper."""
 
     def __init__(self, lm: LanguageModel, rows: int = HEAD_ROWS, reason: str | None = None) -> None:
@@ -127,13 +143,55 @@ class ReferenceEngine:
         self.splits: list[int] = []
         self.attention: str | None = None
 
-    def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
+    def compute_groups(self, items: Sequence[ScoringInput], groups: Sequence[Sequence[int]]) -> Iterator[GroupResult]:
         """See `Engine`."""
-        self.tokens += sum(item.length for item in items)
-        return [compute_target_log_probs(self._lm, item, self._rows) for item in items]
+        results: dict[int, LogProbs] = {}
+        open_groups = _OpenGroups(groups)
+        for number in open_groups.list_numbers():
+            self.tokens += items[number].length
+            count_tokens(items[number].length)
+            results[number] = compute_target_log_probs(self._lm, items[number], self._rows)
+            yield from open_groups.take(results)
 
 
-class PackedEngine:
+class _OpenGroups:
+    """The groups whose inputs are not all computed."""
+
+    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+        self._groups = dict(enumerate(groups))
+
+    def list_numbers(self) -> list[int]:
+        """Return the positions of their inputs: first those that several groups need, then group by group."""
+        counts = Counter(number for group in self._groups.values() for number in group)
+        return sorted(counts, key=lambda number: counts[number] == 1)
+
+    def take(self, results: Mapping[int, LogProbs]) -> list[GroupResult]:
+        """Return and forget the groups all of whose inputs have results."""
+        done = [place for place, group in self._groups.items() if all(number in results for number in group)]
+        return [(place, [results[number] for number in self._groups.pop(place)]) for place in done]
+
+
+class _Plan:
+    """The rows of inputs that have no results yet."""
+
+    def __init__(self, items: Sequence[ScoringInput], results: Container[int], budget: int) -> None:
+        self.numbers = [number for number in range(len(items)) if number not in results]
+        """Positions of the inputs among all items, by member of a row."""
+        self.inputs = [items[number] for number in self.numbers]
+        self.chains = plan_rows(self.inputs, budget)
+
+    def list_chains(self, numbers: Iterable[int]) -> list[list[PackedCall]]:
+        """Return the rows that contain inputs, in the order of their first inputs."""
+        places = {
+            self.numbers[member]: place
+            for place, chain in enumerate(self.chains)
+            for row in chain
+            for member in row.members
+        }
+        return [self.chains[place] for place in dict.fromkeys(places[number] for number in numbers)]
+
+
+class PackedEngine(Engine):
     """Scores packed rows with shared prefixes; see `packing` and `attention`.
 
     Args:
@@ -166,41 +224,44 @@ class PackedEngine:
             raise build_not_packable_error(lm, what)
         self._budget, self.tokens, self.splits = budget, 0, []
 
-    def compute_log_probs(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
-        """See `Engine`; what is packed together depends on the inputs and the budget alone."""
-        import torch
-
+    def compute_groups(self, items: Sequence[ScoringInput], groups: Sequence[Sequence[int]]) -> Iterator[GroupResult]:
+        """See `Engine`; what is packed together depends on the inputs and the budget alone, not on the groups."""
         for item in items:
             check_input(self._lm, item)
-        with torch.inference_mode():
-            log_probs = self._score_planned(items)
-        if not all(np.isfinite(values).all() for values in log_probs):
-            raise build_not_finite_error(self._lm)
-        return log_probs
+        for place, log_probs in self._score_planned(items, groups):
+            if not all(np.isfinite(values).all() for values in log_probs):
+                raise build_not_finite_error(self._lm)
+            yield place, log_probs
 
     def _compute_with_budget(self, items: Sequence[ScoringInput], budget: int) -> list[LogProbs]:
-        import torch
-
         self._budget = budget
-        with torch.inference_mode():
-            return self._score_planned(items)
+        return next(self._score_planned(items, [range(len(items))]))[1]
 
-    def _score_planned(self, items: Sequence[ScoringInput]) -> list[LogProbs]:
-        """Return log-probabilities of planned rows; if a row exceeds memory, plan the rest again in smaller rows."""
+    def _score_planned(self, items: Sequence[ScoringInput], groups: Sequence[Sequence[int]]) -> Iterator[GroupResult]:
+        """Yield log-probabilities of groups; if a row exceeds memory, plan the rest again in smaller rows."""
         results: dict[int, LogProbs] = {}
-        while pending := [number for number in range(len(items)) if number not in results]:
-            rest = [items[number] for number in pending]
-            for chain in plan_rows(rest, self._budget):
-                finished, failed = self._run_chain(chain, rest)
-                results |= {pending[member]: values for member, values in finished.items()}
-                if failed is None:
-                    continue
-                self._shrink(chain, failed, rest)
-                if len(failed.members) == 1:  # no row is smaller, but without the others it needs no kept prefix
-                    left = [pending[member] for row in chain for member in row.members if member not in finished]
-                    results |= {number: self._score_planned([items[number]])[0] for number in left}
-                break
-        return [results[number] for number in range(len(items))]
+        open_groups = _OpenGroups(groups)
+        while missing := [number for number in open_groups.list_numbers() if number not in results]:
+            plan = _Plan(items, results, self._budget)
+            for chain in plan.list_chains(missing):
+                fits = self._run_planned(chain, plan, results)
+                yield from open_groups.take(results)
+                if not fits:
+                    break
+
+    def _run_planned(self, chain: Sequence[PackedCall], plan: _Plan, results: dict[int, LogProbs]) -> bool:
+        """Add the log-probabilities of consecutive rows to the results; return False if memory was too short."""
+        finished, failed = self._run_chain(chain, plan.inputs)
+        results |= {plan.numbers[member]: values for member, values in finished.items()}
+        if failed is None:
+            return True
+        self._shrink(chain, failed, plan.inputs)
+        if len(failed.members) == 1:  # no row is smaller, but without the others it needs no kept prefix
+            left = [member for row in chain for member in row.members if member not in finished]
+            results |= {
+                plan.numbers[member]: next(self._score_planned([plan.inputs[member]], [[0]]))[1][0] for member in left
+            }
+        return False
 
     def _shrink(self, chain: Sequence[PackedCall], failed: PackedCall, rest: Sequence[ScoringInput]) -> None:
         """Set the budget to half of the call that did not fit, for the rest of the run; one input cannot be halved."""
@@ -221,7 +282,8 @@ class PackedEngine:
         finished: dict[int, LogProbs] = {}
         for row in chain:
             try:
-                finished |= zip(row.members, self._run_row(row, items, kept), strict=True)
+                with torch.inference_mode():
+                    finished |= zip(row.members, self._run_row(row, items, kept), strict=True)
                 continue
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as e:
                 if not is_out_of_memory(e):

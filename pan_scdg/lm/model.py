@@ -1,13 +1,13 @@
 """A frozen language model that scores token ids: found at once, loaded when something is scored."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.attention import find_backend
-from pan_scdg.lm.engine import Engine, EngineName, make_engine
+from pan_scdg.lm.engine import Engine, EngineName, GroupResult, make_engine
 from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.models.checkpoint import PUBLISHED, count_positions, read_config
 from pan_scdg.models.devices import are_calls_halved, check_device, choose_dtype, limit_call
@@ -89,8 +89,10 @@ class ScoringModel:
             UserError: the weights cannot be loaded or packed, an input is too long for the positions or the memory, or
                 a number is not finite.
         """
-        if not inputs:
-            return []
+        return next(self.compute_groups(inputs, [range(len(inputs))]))[1] if inputs else []
+
+    def compute_groups(self, inputs: Sequence[ScoringInput], groups: Sequence[Sequence[int]]) -> Iterator[GroupResult]:
+        """Yield the number of each group with its log-probabilities, as soon as they are computed; see `Engine`."""
         if self._engine is None:
             lm = load_model(
                 self.folder,
@@ -102,7 +104,7 @@ class ScoringModel:
             )
             limited = self.settings.model_copy(update={"pack_tokens": limit_call(self.settings.pack_tokens)})
             self._engine = make_engine(self._engine_name, lm, limited)
-        return self._engine.compute_log_probs(inputs)
+        yield from self._engine.compute_groups(inputs, groups)
 
     @property
     def incidents(self) -> list[str]:

@@ -9,7 +9,7 @@ import re
 import sys
 import traceback
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -98,6 +98,14 @@ class Method:
     @abstractmethod
     def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return the scores of a batch of pairs, in order."""
+
+    def score_each(self, pairs: Sequence[TextPair], numbers: Sequence[int]) -> Iterator[tuple[int, Measurements]]:
+        """Yield the number of each of some pairs of a batch with its score, as soon as it is computed.
+
+        The scores are those of `score`: last digits may depend on all pairs of the batch.
+        """
+        scores = self.score(pairs)
+        yield from ((number, scores[number]) for number in numbers)
 
     def select(self, targets: Iterable[str], sources: Iterable[str], least: float) -> list[tuple[int, int]]:
         """Return the target and the source of the pairs whose score may reach ``least``, in order; no other pair does.

@@ -1,6 +1,6 @@
 """The method SCDG: gains of a frozen language model, aggregated to one score (paper, PAN25)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -220,33 +220,45 @@ class GainMethod(Method):
 
     def score(self, pairs: Sequence[TextPair]) -> list[Measurements]:
         """Return the statistics of the gains of each pair."""
-        gains = self.compute_gains(pairs)
-        incidents = self.model.take_incidents()
-        scores = [self.make_score(pair, one) for pair, one in zip(pairs, gains, strict=True)]
-        return [score._replace(incidents=incidents) for score in scores]
+        scores = dict(self.score_each(pairs, range(len(pairs))))
+        return [scores[number] for number in range(len(pairs))]
+
+    def score_each(self, pairs: Sequence[TextPair], numbers: Sequence[int]) -> Iterator[tuple[int, Measurements]]:
+        """See `Method`."""
+        for number, gains in self.compute_gains(pairs, numbers):
+            score = self.make_score(pairs[number], gains)
+            yield number, score._replace(incidents=self.model.take_incidents())
 
     def prepare(self, pairs: Sequence[TextPair]) -> None:
         """Make the inputs of pairs that are scored later."""
         for pair in pairs:
             self._prepared[pair] = self._plan(pair)
 
-    def compute_gains(self, pairs: Sequence[TextPair]) -> list[PairGains]:
-        """Return the gains of the tokens of each pair; a target alone is computed once for all its sources."""
+    def compute_gains(self, pairs: Sequence[TextPair], numbers: Sequence[int]) -> Iterator[tuple[int, PairGains]]:
+        """Yield the number of each of some pairs with the gains of its tokens, as soon as they are computed.
+
+        A target alone is computed once for all its sources, and before them.
+        """
         plans = [self._prepared.pop(pair) if pair in self._prepared else self._plan(pair) for pair in pairs]
         targets = {(pair.target, plan.mode): plan.passes for pair, plan in zip(pairs, plans, strict=True)}
-        inputs = [each.unconditional for passes in targets.values() for each in passes]
-        inputs += [each.conditional for plan in plans for each in plan.passes]
-        log_probs = iter(self.model.compute_log_probs(inputs))
-        unconditional = {key: [next(log_probs) for _ in passes] for key, passes in targets.items()}
-        gains = []
-        for pair, plan in zip(pairs, plans, strict=True):
+        inputs: list[ScoringInput] = []
+
+        def add(new: list[ScoringInput]) -> range:
+            inputs.extend(new)
+            return range(len(inputs) - len(new), len(inputs))
+
+        alone = {key: add([each.unconditional for each in passes]) for key, passes in targets.items()}
+        given = [add([each.conditional for each in plan.passes]) for plan in plans]
+        groups = [[*alone[pairs[number].target, plans[number].mode], *given[number]] for number in numbers]
+        for place, log_probs in self.model.compute_groups(inputs, groups):
+            passes = plans[numbers[place]].passes
+            both = zip(log_probs[: len(passes)], log_probs[len(passes) :], strict=True)
             parts = [
-                combine_passes((each.unconditional.target_ids, each.conditional.target_ids), alone, next(log_probs))
-                for each, alone in zip(plan.passes, unconditional[pair.target, plan.mode], strict=True)
+                combine_passes((each.unconditional.target_ids, each.conditional.target_ids), *values)
+                for each, values in zip(passes, both, strict=True)
             ]
-            longest = max(each.conditional.length for each in plan.passes)
-            gains.append(PairGains(plan.mode, join_segments(parts), longest))
-        return gains
+            longest = max(each.conditional.length for each in passes)
+            yield numbers[place], PairGains(plans[numbers[place]].mode, join_segments(parts), longest)
 
     def make_score(self, pair: TextPair, computed: PairGains) -> Measurements:
         """Return the numbers of a pair from the gains of its tokens."""

@@ -26,7 +26,6 @@ from pan_scdg.digests import hash_file
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.logs import say
 from pan_scdg.models.devices import describe_machine
-from pan_scdg.progress import format_count
 from pan_scdg.results.files import JOB, PAGE, SCORES
 from pan_scdg.version import __version__
 
@@ -67,6 +66,8 @@ class ScoreFile:
         self._lines: dict[tuple[str, str], dict[str, Any]] = {}
         self._offsets: dict[tuple[str, str], int] = {}
         self._size = 0
+        self.total = 0
+        """The number of lines of the finished result; 0: not known yet."""
         if path.exists():
             self._read()
 
@@ -104,6 +105,13 @@ class ScoreFile:
     def list_incidents(self) -> list[str]:
         """Return what may have changed last digits, by the lines that the run and those before it wrote."""
         return list(dict.fromkeys(incident for line in self._lines.values() for incident in line.get("incidents", ())))
+
+    def describe(self) -> str:
+        """Return how many pairs or candidates a stopped run has; empty for none."""
+        if not self._lines:
+            return ""
+        of_all = f" of {self.total:,}" if self.total else ""
+        return f"{len(self._lines):,}{of_all} {'pairs' if self._key == PAIR_KEY else 'candidates'} are kept"
 
     def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Write lines, all of which are in the file when this returns; a last line that was cut off is removed."""
@@ -207,9 +215,7 @@ def open_result(
         try:
             yield opened
         except (Interrupted, KeyboardInterrupt) as e:
-            if not len(opened.scores):
-                raise
-            raise type(e)(f"{str(e) or 'stopped'}; {format_count(len(opened.scores), 'score')} kept") from e
+            raise type(e)("; ".join(filter(None, (str(e), opened.scores.describe())))) from e
         except UserError as e:
             disk_is_full = isinstance(e.__cause__, OSError) and e.__cause__.errno in FULL_DISK
             if not len(opened.scores) and not disk_is_full:  # the run was refused before it computed anything

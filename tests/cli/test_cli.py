@@ -243,7 +243,7 @@ def test_a_keyboard_interrupt_is_resumable(
 
     monkeypatch.setattr("pan_scdg.profile.list_profiles", stopped)
     assert run_command(["profiles"]) == 3
-    assert capsys.readouterr().err.strip() == "error: stopped. Run the same command again to continue."
+    assert capsys.readouterr().err.strip() == "stopped: run the same command again to continue."
 
 
 def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
@@ -258,7 +258,7 @@ def test_a_terminated_run_says_that_it_can_go_on_and_goes_on(
         process.send_signal(signal.SIGTERM)
         rest = process.communicate()[1].splitlines()
     assert process.returncode == 3, rest
-    assert rest[-1] == "error: stopped. Run the same command again to continue."
+    assert rest[-1] == "stopped: run the same command again to continue."
     assert not [p for p in output.iterdir() if not p.name.startswith(".")]
     assert small("run", "--input", directory, "--output", output) == 0
     assert len((output / "decisions.jsonl").read_text().splitlines()) == 12
@@ -288,7 +288,7 @@ def test_a_signal_is_not_dropped_by_process_1_of_a_container(moment: str, tmp_pa
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     words = ["unshare", "-pf", *command]
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (3, "error: stopped. Run the same command again to continue.\n")
+    assert (done.returncode, done.stderr) == (3, "stopped: run the same command again to continue.\n")
     assert not (tmp_path / "went on").exists()
 
 

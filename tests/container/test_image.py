@@ -125,7 +125,7 @@ def test_a_stopped_container_goes_on(
     said = docker("logs", name).stderr
     docker("rm", name)
     assert code == (3 if how == signal.SIGTERM else 128 + signal.SIGKILL), said
-    assert how != signal.SIGTERM or said.endswith("error: stopped. Run the same command again to continue.\n")
+    assert how != signal.SIGTERM or said.endswith("stopped: run the same command again to continue.\n")
     assert not visible(output)
     docker("run", "--rm", *run)
     assert visible(output) == finished(pairs)

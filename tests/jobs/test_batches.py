@@ -9,7 +9,7 @@ import pytest
 
 from pan_scdg.jobs import pipeline
 from pan_scdg.jobs.pipeline import make_batches
-from pan_scdg.jobs.worker import PairWorker
+from pan_scdg.jobs.worker import PairWorker, ScoreTask
 from pan_scdg.methods import MethodOptions
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, TextFile
@@ -38,7 +38,7 @@ def test_the_tokens_of_three_sources_and_three_targets_are_those_of_theory(
     longer = profile.model_copy(update={"gains": profile.method_settings.model_copy(update={"limit": 2048})})
     worker = PairWorker(longer, MethodOptions("cpu", tiny_folder("qwen2")))
     (batch,) = make_batches(dict.fromkeys(pairs, (400, 1200)), shares_texts=True)
-    worker.score([worker.read_texts(pair) for pair in batch])
+    worker.score(ScoreTask([worker.read_texts(pair) for pair in batch], range(len(batch))))
     count = lambda text: len(encode_text(worker.model.tokenizer, text, special=True))  # noqa: E731
     targets = sum(count(text) for text in texts[0])
     sources = sum(count(f"{text}\n\n{texts[0][0]}") - count(texts[0][0]) for text in texts[1])

@@ -152,8 +152,9 @@ def test_a_stage_that_always_fails_leaves_a_valid_result_by_the_deadline_and_els
     assert job["incidents"][-1] == f"lost cpu: {ECC_ERROR}"
     stopped = run(inputs[task], tmp_path / "stopped", profile=profile)
     assert stopped.code == 3
-    last, kept = stopped.err.splitlines()[-1], f"; {len(PAIRS)} scores kept" if stage == "passages" else ""
-    assert last == f"error: no device is left: cpu: {ECC_ERROR}{kept}. Run the same command again to continue."
+    last = stopped.err.splitlines()[-1]
+    kept = f"; {len(PAIRS)} of {len(PAIRS)} pairs are kept" if stage == "passages" else ""
+    assert last == f"stopped: no device is left: cpu: {ECC_ERROR}{kept}; run the same command again to continue."
 
 
 def check_result(task: str, folder: Path) -> None:

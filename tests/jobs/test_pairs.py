@@ -166,7 +166,7 @@ def test_over_long_pairs_are_all_named_before_any_forward_pass(
     visible: Callable[[Path], object],
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(ScoringModel, "compute_log_probs", forbidden)
+        patch.setattr(ScoringModel, "compute_groups", forbidden)
         result = run(pairs_input, tmp_path / "out", profile=profile_with({"gains.over_long": "error"}))
     assert result.code == 2
     lines = [line for line in result.err.splitlines() if "tokens, the profile's limit is 512" in line]
@@ -231,7 +231,7 @@ def test_the_traceback_of_an_internal_error_is_in_the_output_until_the_next_run(
         raise error("no such kernel")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ScoringModel, "compute_log_probs", fail)
+        patch.setattr(ScoringModel, "compute_groups", fail)
         failed = run(pairs_input, tmp_path / "out")
     assert failed.code == 1
     log = (tmp_path / "out" / "error.log").read_text(encoding="utf-8")

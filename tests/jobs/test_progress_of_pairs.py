@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 
 from pan_scdg import progress
+from pan_scdg.jobs import pipeline
 from pan_scdg.jobs.pipeline import BATCH_CHARACTERS
-from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings
+from pan_scdg.lm.engine import PackedEngine
+from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.models import encoder
 
 PAIRS = 12
-KEPT = 2 * AlignmentSettings.max_batch
+PROFILES = {"offline": (AlignmentMethod, "score"), "scdg-mini": (PackedEngine, "_run_row")}
+"""A step of each profile's work that is a part of what other profiles compute as one batch."""
 SENTENCE = "The keeper of harbour {0} counted {1} boats before the tide of day {0} turned. "
 
 
@@ -47,8 +50,9 @@ def read_terminal(leader: int, shown: list[bytes]) -> None:
             return
 
 
-def test_a_bar_counts_tokens_before_the_first_pair_is_finished(
-    folder: Path, tmp_path: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_bar_counts_tokens_and_pairs_inside_a_batch(
+    profile: str, folder: Path, tmp_path: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoder, "plan_calls", partial(encoder.plan_calls, max_tokens=64))
     monkeypatch.setattr(progress, "DELAY", 0.0)
@@ -57,42 +61,56 @@ def test_a_bar_counts_tokens_before_the_first_pair_is_finished(
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     thread = threading.Thread(target=read_terminal, args=(leader, shown))
     thread.start()
+    command = ("run", "--input", folder, "--output", tmp_path / "out", "--profile", profile, "--device", "cpu")
     with open(follower, "w") as terminal, monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", terminal)
-        assert cli("run", "--input", folder, "--output", tmp_path / "out", "--device", "cpu").code == 0
+        assert cli(*command).code == 0
     thread.join()
     os.close(leader)
-    drawn = re.findall(r"scoring pairs: +0%[^\r]* 0/12 \[[^\r]*?([\d,]+) tokens", b"".join(shown).decode())
-    counts = [int(count.replace(",", "")) for count in drawn]
-    assert len(counts) > 3
+    drawn = re.findall(r"scoring pairs: [^\r]* (\d+)/12 \[[^\r]*?([\d,]+) tokens", b"".join(shown).decode())
+    counts = [(int(pairs), int(tokens.replace(",", ""))) for pairs, tokens in drawn]
     assert counts == sorted(counts)
+    assert counts[0][0] == 0, "it moves before the first pair is finished"
+    assert len({tokens for _, tokens in counts}) > 5
+    assert len({pairs for pairs, _ in counts}) > 2
 
 
+@pytest.mark.parametrize("profile", PROFILES)
 def test_a_stop_in_the_middle_of_a_batch_keeps_scores(
+    profile: str,
     folder: Path,
     tmp_path: Path,
     cli: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     visible: Callable[[Path], dict[str, bytes]],
 ) -> None:
-    whole, stopped = (("run", "--input", folder, "--output", tmp_path / n, "--device", "cpu") for n in ("a", "b"))
-    assert cli(*whole).code == 0
-    score, calls = AlignmentMethod.score, list[int]()
+    whole, stopped = (
+        ("run", "--input", folder, "--output", tmp_path / name, "--profile", profile, "--device", "cpu")
+        for name in ("a", "b")
+    )
+    kind, name = PROFILES[profile]
+    step, scores = getattr(kind, name), tmp_path / "b" / ".pan_scdg" / "scores.jsonl"
+    kept: list[int] = []
+    """Scores on disk at each step."""
 
-    def stop_at_third(self: AlignmentMethod, pairs: Any) -> Any:
-        calls.append(len(pairs))
-        if len(calls) == 3:
+    def record(*arguments: Any) -> Any:
+        kept.append(len(scores.read_text().splitlines()) if scores.exists() else 0)
+        if kept[-1] >= PAIRS // 2 and stops:
             raise KeyboardInterrupt
-        return score(self, pairs)
+        return step(*arguments)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(AlignmentMethod, "score", stop_at_third)
-        ended = cli(*stopped)
+    monkeypatch.setattr(pipeline, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(kind, name, record)
+    stops = True
+    assert cli(*whole).code == 0
+    steps = len(kept)
+    ended = cli(*stopped)
     assert ended.code == 3
     last = ended.err.splitlines()[-1]
-    assert last == f"error: stopped; {KEPT} scores kept. Run the same command again to continue."
-    assert len((tmp_path / "b" / ".pan_scdg" / "scores.jsonl").read_text().splitlines()) == KEPT
+    assert last == f"stopped: {kept[-1]} of 12 pairs are kept; run the same command again to continue."
+    stops, begun = False, len(kept)
     assert cli(*stopped).code == 0
+    assert len(kept) - begun < steps, "what is kept is not computed again"
     first, second = (visible(tmp_path / name) for name in ("a", "b"))
     assert {name: first[name] for name in first if name not in VARYING} == {
         name: second[name] for name in second if name not in VARYING

@@ -176,9 +176,9 @@ def test_pairs_that_are_not_scored_in_time_are_decided_negative(
 ) -> None:
     now, score = [0.0], PairWorker.score
 
-    def score_in_a_second(worker: PairWorker, pairs: Any) -> Any:
+    def score_in_a_second(worker: PairWorker, task: Any) -> Any:
         now[0] += 1
-        return score(worker, pairs)
+        return score(worker, task)
 
     monkeypatch.setattr(PairWorker, "score", score_in_a_second)
     monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])

@@ -149,7 +149,7 @@ def test_a_stopped_fetch_continues(fetch: Fetch, hub: LocalHub, cache: Path, sta
         process.send_signal(signal.SIGTERM)
         hub.released.set()
         _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (3, "error: stopped. Run the same command again to continue.\n")
+    assert (process.returncode, said) == (3, "stopped: run the same command again to continue.\n")
     assert not (cache / NAME).exists()
     hub.cut.clear()
     assert fetch().returncode == 0

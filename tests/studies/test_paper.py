@@ -104,7 +104,7 @@ def test_a_stopped_sequence_goes_on_and_has_the_tables_of_single_commands(
     monkeypatch.setattr(paper, "execute", stop)
     arguments = ["paper", "--examples", "--output", "out/all"]
     assert main(arguments) == 3
-    assert capsys.readouterr().err.endswith("error: stopped. Run the same command again to continue.\n")
+    assert capsys.readouterr().err.endswith("stopped: run the same command again to continue.\n")
     assert main(arguments) == 0
     assert len(ran) == len(steps) + 1, "nothing is computed twice but the command that was stopped"
     out = capsys.readouterr().out
