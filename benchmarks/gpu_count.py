@@ -5,11 +5,12 @@ call at the full shapes of the paper's models. The time is modelled: each kind o
 NVIDIA publishes. The norm is counted as transformers writes it and as one kernel.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import click
@@ -30,16 +31,48 @@ from pan_scdg.models.load import LanguageModel
 from pan_scdg.models.norms import NORMS, use_fused_norms
 from pan_scdg.scdg.sequences import ScoringInput
 
-PEAK, BANDWIDTH = 989e12, {"H100": 3.35e12, "H200": 4.8e12}
-"""Operations and bytes a second, by NVIDIA's data sheets of the SXM cards."""
-SHARES = {"products": 0.70, "attention": 0.38, "bytes": 0.85}
-"""Assumed shares: what is reported of cuBLAS and FlashAttention-2 in bfloat16 on an H100, and of plain copies."""
+
+class Card(NamedTuple):
+    """What a GPU can do by NVIDIA's data sheets."""
+
+    peak: float
+    """Dense operations in bfloat16 a second."""
+    bandwidth: float
+    """Bytes of memory a second."""
+    attention: float
+    """Share of the peak that FlashAttention-2 is assumed to reach; it was written for the generation of the A100."""
+
+
+CARDS = {
+    "H200 (141 GB)": Card(989e12, 4.8e12, 0.38),
+    "H100 (80 GB)": Card(989e12, 3.35e12, 0.38),
+    "A100 (80 GB)": Card(312e12, 2.04e12, 0.6),
+    "A100 (40 GB)": Card(312e12, 1.555e12, 0.6),
+    "L40S (48 GB)": Card(362e12, 0.864e12, 0.6),
+    "RTX 4090 (24 GB)": Card(165e12, 1.008e12, 0.6),
+}
+"""H100, H200 and A100 are SXM modules."""
+SHARES = {"products": 0.70, "bytes": 0.85}
+"""Assumed: what is reported of cuBLAS in bfloat16 on an H100, and of plain copies."""
 TASKS = {"query of 4,700 tokens alone": (1, 4_700, 1), "source of 8,000 with two queries": (8_000, 4_700, 2)}
 """Tokens of the context and of each target, and number of targets."""
 DOCUMENTS = (32, 1_600)
 """Texts and tokens of a batch of the encoder."""
 ROWS_ONLY = ("embedding", "gather")
 """Operations that read a few rows of a large tensor."""
+CORPUS, QUERIES, CANDIDATES = 86_822, 200, 1_000
+"""Of PAN 2026."""
+CHUNKS = 8
+"""Texts of a document that an index encodes."""
+PAIRS, PAPERS, PAPER_TOKENS = 7_976, 13_500, 18_900
+"""Of PAN 2025; 9,000 words of 2.1 tokens."""
+MODELS: dict[str, dict[str, Any]] = {
+    "Qwen3-8B": SHAPES["qwen3-8b"],
+    "Qwen3-4B": SHAPES["qwen3-8b"] | {"hidden_size": 2560, "intermediate_size": 9728, "tie_word_embeddings": True},
+    "Qwen3-1.7B": SHAPES["qwen3-0.6b"] | {"hidden_size": 2048, "intermediate_size": 6144},
+    "Qwen3-0.6B": SHAPES["qwen3-0.6b"],
+}
+BGE_M3 = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}
 
 
 class Count(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -87,8 +120,9 @@ def fake_gpu(count: Count) -> Iterator[None]:
     def attend_plain(q: Any, k: Any, v: Any, attn_mask: Any = None, *_: Any, **options: Any) -> Any:
         if attn_mask is not None:
             raise ValueError("the language model's own attention has a mask")
-        count.attend(iter([(q.shape[2], q.shape[2])] * len(q)), True, q.shape[1], q.shape[3])
-        return plain(q, k, v, 0.0, True, False, scale=options["scale"])[0]
+        causal = options["is_causal"]
+        count.attend(iter([(q.shape[2], q.shape[2])] * len(q)), causal, q.shape[1], q.shape[3])
+        return plain(q, k, v, 0.0, causal, False, scale=options.get("scale"))[0]
 
     def attend_packed(q: Any, k: Any, v: Any, spans_q: Any, spans_k: Any, causal: bool, scale: float) -> Any:
         count.attend(zip(spans_q.lengths, spans_k.lengths), causal, *q.shape[1:])
@@ -132,12 +166,14 @@ def make_model(sizes: dict[str, Any], config_of: Any, model_of: Any, fused: bool
     return model.requires_grad_(False)
 
 
-def score_task(task: tuple[int, int, int], fused: bool, layers: int) -> tuple[int, Counter[str]]:
+def score_task(
+    task: tuple[int, int, int], fused: bool, layers: int, sizes: dict[str, Any] = MODELS["Qwen3-8B"]
+) -> tuple[int, Counter[str]]:
     """Return the tokens and the work of a task of the language model with so many layers."""
     count = Count()
     with fake_gpu(count):
         qwen = partial(transformers.Qwen3Config, use_sliding_window=False)
-        model = make_model(SHAPES["qwen3-8b"], qwen, transformers.AutoModelForCausalLM, fused, count, layers)
+        model = make_model(sizes, qwen, transformers.AutoModelForCausalLM, fused, count, layers)
         packed = PackedEngine(LanguageModel(None, model, "cuda", "", ""), "varlen", BUDGET)  # type: ignore[arg-type]
         count.work.clear()
         context, target, targets = task
@@ -147,21 +183,39 @@ def score_task(task: tuple[int, int, int], fused: bool, layers: int) -> tuple[in
     return packed.tokens, count.work
 
 
-def encode_batch(fused: bool, layers: int) -> tuple[int, Counter[str]]:
-    """Return the tokens and the work of a batch of the encoder with so many layers."""
+def encode_batch(fused: bool, layers: int, shape: tuple[int, int] = DOCUMENTS) -> tuple[int, Counter[str]]:
+    """Return the tokens and the work of a batch of Linq-Embed-Mistral with so many layers."""
     count = Count()
     with fake_gpu(count):
         model = make_model(MISTRAL, transformers.MistralConfig, transformers.AutoModel, fused, count, layers)
-        ids = torch.zeros(DOCUMENTS, dtype=torch.int64, device="cuda")
+        ids = torch.zeros(shape, dtype=torch.int64, device="cuda")
         with count, torch.inference_mode():
             model(input_ids=ids, attention_mask=torch.ones_like(ids))
-    return DOCUMENTS[0] * DOCUMENTS[1], count.work
+    return math.prod(shape), count.work
+
+
+def encode_with_bge_m3(layers: int) -> tuple[int, Counter[str]]:
+    """Return the tokens and the work of a batch of the layers of BGE-M3."""
+    count = Count()
+    with fake_gpu(count):
+        model = make_model(BGE_M3, transformers.XLMRobertaConfig, transformers.AutoModel, False, count, layers)
+        hidden = torch.zeros(*DOCUMENTS, BGE_M3["hidden_size"], dtype=torch.bfloat16, device="cuda")
+        with count, torch.inference_mode():
+            model.encoder(hidden)
+    return math.prod(DOCUMENTS), count.work
 
 
 def extrapolate(measure: Callable[[int], tuple[int, Counter[str]]], layers: int) -> tuple[int, Counter[str]]:
     """Return the work of a whole model, from that of one layer and of two, since all layers are alike."""
     (tokens, one), (_, two) = measure(1), measure(2)
     return tokens, Counter({kind: one[kind] + (layers - 1) * (two[kind] - one[kind]) for kind in two})
+
+
+def count_seconds(work: Counter[str], card: Card) -> float:
+    """Return the modelled time of counted work."""
+    moved = sum(work[part] for part in ("norm", "other elementwise", "softmax of the head"))
+    seconds = work["products"] / SHARES["products"] + work["attention"] / card.attention
+    return seconds / card.peak + moved / (card.bandwidth * SHARES["bytes"])
 
 
 def list_rows() -> Iterator[list[str]]:
@@ -174,19 +228,65 @@ def list_rows() -> Iterator[list[str]]:
         for fused in (False, True):
             task = partial(score_task, TASKS[name], fused) if name in TASKS else partial(encode_batch, fused)
             tokens, work = extrapolate(task, layers)
-            moved = sum(work[part] for part in ("norm", "other elementwise", "softmax of the head"))
-            busy = sum(work[kind] / (PEAK * SHARES[kind]) for kind in ("products", "attention"))
             cells = [
                 name if name in TASKS else "batch of 32 documents of 1,600",
                 "one kernel" if fused else "transformers",
             ]
             cells += [f"{work[kind] / 1e12:,.0f}" for kind in ("products", "attention")]
             cells += [f"{work[part] / 1e9:,.0f}" for part in ("norm", "other elementwise", "softmax of the head")]
-            for bandwidth in BANDWIDTH.values():
-                seconds = busy + moved / (bandwidth * SHARES["bytes"])
-                share = (work["products"] + work["attention"]) / seconds / PEAK
+            for card in (CARDS["H100 (80 GB)"], CARDS["H200 (141 GB)"]):
+                seconds = count_seconds(work, card)
+                share = (work["products"] + work["attention"]) / seconds / card.peak
                 cells += [f"{tokens / seconds:,.0f}", f"{share:.0%}"]
             yield cells
+
+
+def count_scores(name: str, tasks: Iterable[tuple[float, tuple[int, int, int]]]) -> Counter[str]:
+    """Return the work of numbers of tasks of a language model."""
+    sizes, total = MODELS[name], Counter[str]()
+    for number, task in tasks:
+        compute = partial(score_task, task, True, sizes=sizes)
+        total += multiply(extrapolate(compute, sizes["num_hidden_layers"])[1], number)
+    return total
+
+
+def list_candidates(scored: int) -> list[tuple[float, tuple[int, int, int]]]:
+    """Return the tasks of so many candidates a query, each document a candidate of a query as likely as any other.
+
+    Sources have 8,000 tokens and queries 4,700.
+    """
+    sources = CORPUS * (1 - (1 - scored / CORPUS) ** QUERIES)
+    few, more = divmod(scored * QUERIES / sources, 1)
+    tasks = [(sources * (1 - more), (8_000, 4_700, int(few))), (sources * more, (8_000, 4_700, int(few) + 1))]
+    return [(QUERIES, (1, 4_700, 1)), *tasks]
+
+
+def multiply(work: Counter[str], number: float) -> Counter[str]:
+    """Return the work of a number of tasks."""
+    return Counter({kind: round(number * value) for kind, value in work.items()})
+
+
+def list_hours() -> Iterator[list[str]]:
+    """Yield a row of hours on each card for each kind of profile."""
+    layers = MISTRAL["num_hidden_layers"]
+    batches = CORPUS * CHUNKS / DOCUMENTS[0]
+    linq = multiply(extrapolate(partial(encode_batch, True), layers)[1], batches)
+    bge = multiply(extrapolate(encode_with_bge_m3, BGE_M3["num_hidden_layers"])[1], batches)
+    papers = multiply(
+        extrapolate(partial(encode_batch, True, shape=(4, 4_096)), layers)[1], PAPERS * PAPER_TOKENS / (4 * 4_096)
+    )
+    rows = {"PAN 2025, Linq-Embed-Mistral": papers}
+    for name in MODELS:
+        half = PAPER_TOKENS if name == "Qwen3-8B" else 16_384  # the smaller models read 32,768 tokens
+        rows[f"PAN 2025, {name}"] = count_scores(name, [(PAIRS, (half, half, 1)), (PAIRS, (1, half, 1))])
+    rows |= {"PAN 2026, index with Linq-Embed-Mistral": linq, "PAN 2026, index with BGE-M3": bge}
+    for name, scored in [("Qwen3-8B", 200), *((name, CANDIDATES) for name in MODELS)]:
+        rows[f"PAN 2026, {name}, {scored:,} candidates"] = count_scores(name, list_candidates(scored))
+    alone = [(QUERIES, (1, 4_700, 1)), (QUERIES * CANDIDATES, (8_000, 4_700, 1))]
+    rows["PAN 2026, Qwen3-8B, 1,000 candidates, no source shared"] = count_scores("Qwen3-8B", alone)
+    for name, work in rows.items():
+        operations = (work["products"] + work["attention"]) / 1e18
+        yield [name, f"{operations:.1f}", *(f"{count_seconds(work, card) / 3600:.1f}" for card in CARDS.values())]
 
 
 @click.command(help=__doc__)
@@ -200,8 +300,9 @@ def main() -> None:
         "other elementwise, GB",
         "softmax of the head, GB",
     ]
-    head += [cell for card in BANDWIDTH for cell in (f"tokens/s {card}", f"share of peak {card}")]
+    head += [cell for card in ("H100", "H200") for cell in (f"tokens/s {card}", f"share of peak {card}")]
     click.echo(format_rows(head, list(list_rows())))
+    click.echo("\n" + format_rows(["work", "EFLOP", *(f"hours, {card}" for card in CARDS)], list(list_hours())))
 
 
 if __name__ == "__main__":
