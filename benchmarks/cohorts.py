@@ -9,7 +9,6 @@ those that the data call reused or independent, and all others, which nothing su
 from collections import Counter
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import numpy as np
@@ -17,23 +16,16 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from benchmarks.development.compose import Pair
 from benchmarks.pairs import format_rows, read_answers, read_development
-from pan_scdg.jobs.decisions import MIN_COHORT, DecidedPair, compare_with_cohorts
-from pan_scdg.methods import Measurements, MethodOptions
+from pan_scdg.jobs.decisions import MIN_COHORT, compare_with_cohorts
+from pan_scdg.methods import MethodOptions, Values
 from pan_scdg.methods.alignment import AlignmentMethod
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, TextFile, TextPair
-from pan_scdg.results.records import Decision
+from pan_scdg.results.records import DecidedPair, Decision
 
 SIMILARITIES = (0.55, 0.6, 0.65)
 KINDS = ("answer-rewritten", "answer-from-article", "same-question")
 LABELS, OTHERS = {1: "reused", 0: "independent"}, "all others"
-
-
-class Labelled(NamedTuple):
-    """A scored pair and what the data say about it."""
-
-    label: str
-    pair: DecidedPair
 
 
 def group_texts(pairs: list[Pair], similarity: float, method: AlignmentMethod) -> dict[str, int]:
@@ -44,20 +36,23 @@ def group_texts(pairs: list[Pair], similarity: float, method: AlignmentMethod) -
     return dict(zip(texts, numbers.tolist(), strict=True))
 
 
-def score_group(pairs: list[Pair], texts: list[str], method: AlignmentMethod, threshold: float) -> list[Labelled]:
-    """Return the pairs of all suspicious texts and sources of a group, without those that are too short."""
+def score_group(
+    pairs: list[Pair], texts: list[str], method: AlignmentMethod, threshold: float
+) -> dict[DocumentPair, tuple[str, DecidedPair, Values]]:
+    """Return the pairs of all suspicious texts and sources of a group, without those that are too short.
+
+    Each with what the data say about it, the decision and the numbers.
+    """
     labels = {(pair.target, pair.source): LABELS[pair.label] for pair in pairs}
     targets, sources = {pair.target for pair in pairs}, {pair.source for pair in pairs}
-    scored = []
+    scored: dict[DocumentPair, tuple[str, DecidedPair, Values]] = {}
     for target, source in product([t for t in texts if t in targets], [t for t in texts if t in sources]):
         values = method.score([TextPair("", "", target, source)])[0].values
         if target != source and method.settings.can_decide(values):
             number = method.settings.compute_score(values)
             pair = DocumentPair(make_file(target), make_file(source))
             record = Decision(*pair.key, number, threshold, number >= threshold, "no sign")
-            scored.append(
-                Labelled(labels.get((target, source), OTHERS), DecidedPair(pair, record, Measurements(values)))
-            )
+            scored[pair] = labels.get((target, source), OTHERS), DecidedPair(record), values
     return scored
 
 
@@ -66,10 +61,10 @@ def make_file(text: str) -> TextFile:
     return TextFile("", "", Path(), text)
 
 
-def has_cohort(pair: DecidedPair, pairs: list[DecidedPair]) -> bool:
+def has_cohort(pair: DocumentPair, decided: dict[DocumentPair, DecidedPair]) -> bool:
     """Return True if a pair has enough others of its texts below the threshold."""
-    others = [other for other in pairs if not other.decision and other is not pair]
-    return sum(bool({*other.pair[:2]} & {*pair.pair[:2]}) for other in others) >= MIN_COHORT
+    others = [other for other, one in decided.items() if not one.decision and other != pair]
+    return sum(bool({*other[:2]} & {*pair[:2]}) for other in others) >= MIN_COHORT
 
 
 @click.command(help=__doc__)
@@ -90,14 +85,15 @@ def main(data: Path, development: Path) -> None:
             for group in sorted(set(groups.values())):
                 texts = [text for text, number in groups.items() if number == group]
                 labelled = score_group(chosen, texts, method, threshold)
-                scored = [one.pair for one in labelled]
+                scored = {pair: one for pair, (_, one, _) in labelled.items()}
+                copies = {pair for pair, (_, _, values) in labelled.items() if method.settings.is_copy(values)}
                 kinds = {make_file(text): "texts" for text in texts}
-                compared = compare_with_cohorts(scored, method.settings, kinds)
-                for (label, before), after in zip(labelled, compared, strict=True):
-                    if has_cohort(before, scored):
+                compared = compare_with_cohorts(scored, kinds, copies.__contains__)
+                for pair, (label, before, _) in labelled.items():
+                    if has_cohort(pair, scored):
                         counts[label, "pairs"] += 1
                         counts[label, "before"] += bool(before.decision)
-                        counts[label, "after"] += bool(after.decision)
+                        counts[label, "after"] += bool(compared[pair].decision)
         rows += [
             [similarity, label, *(counts[label, count] for count in ("pairs", "before", "after"))]
             for label in (*LABELS.values(), OTHERS)

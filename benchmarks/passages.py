@@ -22,6 +22,7 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.truth import read_truth
 from pan_scdg.records import Feature, Span
 from pan_scdg.results.files import PASSAGES, read_lines
+from pan_scdg.results.records import PassageLine
 
 PROFILE = """name = "every-pair"
 description = "aligns every pair"
@@ -51,9 +52,9 @@ def find_passages(pairs: Sequence[tuple[str, str]], folder: Path, encoder: str |
     profile.write_text(PROFILE + (f'encoder = "{encoder}"\n' if encoder else ""), encoding="utf-8")
     decisions = decide(pairs, folder, str(profile))
     passages: dict[tuple[str, str], Spans] = defaultdict(list)
-    for line in read_lines(folder / "result-every-pair" / PASSAGES, dict):
-        a, b, c, d = (int(line[name]) for name in ("begin", "end", "begin2", "end2"))
-        passages[line["suspicious"], line["source"]].append((a, b - a, c, d - c))
+    for line in read_lines(folder / "result-every-pair" / PASSAGES, PassageLine.from_json):
+        target, source = line.passage.target, line.passage.source
+        passages[line.key].append((target.begin, target.length, source.begin, source.length))
     return [passages[line.key] for line in decisions]
 
 

@@ -20,8 +20,8 @@ from benchmarks import corpus
 from benchmarks.pairs import run_command, write_folder
 from pan_scdg.records import MeasuredPassage, Passage, Span, TokenGains
 from pan_scdg.report.html import render_report
-from pan_scdg.report.records import Report, ReportPair, ReportText
-from pan_scdg.results.records import Decision
+from pan_scdg.report.records import Report, ReportText
+from pan_scdg.results.records import DecidedPair, Decision
 
 PROFILE = """name = "copies"
 description = "aligns pairs with copied words"
@@ -57,7 +57,7 @@ def make_large_report(tokens: int) -> Report:
     passages = tuple(MeasuredPassage(Passage(span, span), 0.9, 0.5, 1.0) for span in spans_of_passages)
     texts = ({"long.txt": ReportText("long.txt", text)}, {"source.txt": ReportText("source.txt", text)})
     decision = Decision("long.txt", "source.txt", 0.9, 0.4, True, "likely")
-    return Report("Long", *texts, (ReportPair(decision, passages, gains),), 0.4)
+    return Report("Long", *texts, (DecidedPair(decision, passages, gains),), 0.4)
 
 
 def measure_browser(path: Path) -> list[tuple[str, float]]:

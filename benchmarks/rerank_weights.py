@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from benchmarks.pairs import format_rows
 from pan_scdg.results.files import CANDIDATE_SCORES, read_lines
+from pan_scdg.results.records import CandidateLine
 
 MATCH_WEIGHTS, WEIGHTS = (0.0, 0.5, 0.8, 0.9, 1.0), (0.5, 0.75, 1.0)
 MEASURE = ir_measures.nDCG(gains={1: 1, 2: 3, 3: 7}) @ 10
@@ -27,12 +28,13 @@ def scale(values: Floats) -> Floats:
     return (values - values.min()) / spread if spread else np.zeros_like(values)
 
 
-def rank(lines: list[dict[str, float]], gain: str, weight: float, match_weight: float) -> dict[str, float]:
+def rank(lines: list[CandidateLine], gain: str, weight: float, match_weight: float) -> dict[str, float]:
     """Return the scores of the documents of a query by their places."""
-    coarse, gains, matches = (scale(np.array([line[n] for line in lines])) for n in ("coarse", gain, "match"))
+    columns = zip(*((line.coarse, line.score.values[gain], line.match or 0.0) for line in lines if line.score))
+    coarse, gains, matches = (scale(np.array(column)) for column in columns)
     final = (1 - weight) * coarse + weight * scale((1 - match_weight) * gains + match_weight * matches)
-    order = sorted(range(len(lines)), key=lambda i: (-round(float(final[i]), 6), str(lines[i]["document"])))
-    return {str(lines[i]["document"]): -float(place) for place, i in enumerate(order)}
+    order = sorted(range(len(lines)), key=lambda i: (-round(float(final[i]), 6), lines[i].document))
+    return {lines[i].document: -float(place) for place, i in enumerate(order)}
 
 
 @click.command(help=__doc__)
@@ -40,10 +42,10 @@ def rank(lines: list[dict[str, float]], gain: str, weight: float, match_weight: 
 @click.argument("output", type=click.Path(exists=True, path_type=Path))
 @click.option("--gain", default="share_40", show_default=True, help="field of the gain that reranks")
 def main(folder: Path, output: Path, gain: str) -> None:
-    queries: dict[str, list[dict[str, float]]] = defaultdict(list)
-    for line in read_lines(output / CANDIDATE_SCORES, dict):
-        if line["final"] is not None:
-            queries[line["query"]].append(line)
+    queries: dict[str, list[CandidateLine]] = defaultdict(list)
+    for line in read_lines(output / CANDIDATE_SCORES, CandidateLine.from_json):
+        if line.final is not None:
+            queries[line.query].append(line)
     qrels = list(ir_measures.read_trec_qrels(str(folder / "qrels.txt")))
     rows = []
     for match_weight in MATCH_WEIGHTS:

@@ -25,7 +25,7 @@ from benchmarks.simple_pair_scores import (
     tfidf_cosine,
 )
 from pan_scdg.results.records import FEW_SENTENCES
-from pan_scdg.scdg.decision import choose_threshold
+from pan_scdg.scdg.thresholds import choose_threshold
 
 Bools = npt.NDArray[np.bool_]
 ALL = "all"

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from pan_scdg.bundled import find_example
     from pan_scdg.errors import UserError
     from pan_scdg.profile import Profile, load_profile
-    from pan_scdg.records import MeasuredPassage
+    from pan_scdg.records import MeasuredPassage, Ranked
     from pan_scdg.report.html import render_report
-    from pan_scdg.report.records import Report, ReportPair
-    from pan_scdg.retrieval.ranking import Ranked
+    from pan_scdg.report.records import Report
+    from pan_scdg.results.records import DecidedPair
     from pan_scdg.scorer import PairResult, RankedText, Scorer, Token
 
 _MODULES = {
+    "DecidedPair": "pan_scdg.results.records",
     "MeasuredPassage": "pan_scdg.records",
     "PairResult": "pan_scdg.scorer",
     "Profile": "pan_scdg.profile",
-    "Ranked": "pan_scdg.retrieval.ranking",
+    "Ranked": "pan_scdg.records",
     "RankedText": "pan_scdg.scorer",
     "Report": "pan_scdg.report.records",
-    "ReportPair": "pan_scdg.report.records",
     "Scorer": "pan_scdg.scorer",
     "Token": "pan_scdg.scorer",
     "UserError": "pan_scdg.errors",
@@ -38,13 +38,13 @@ _MODULES = {
     "render_report": "pan_scdg.report.html",
 }
 __all__ = [
+    "DecidedPair",
     "MeasuredPassage",
     "PairResult",
     "Profile",
     "Ranked",
     "RankedText",
     "Report",
-    "ReportPair",
     "Scorer",
     "Token",
     "UserError",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pan_scdg.normal_form import compose, restore_spans
 
@@ -28,6 +28,16 @@ class Query(NamedTuple):
     """In the Unicode form NFC, unless the profile has ``raw_text``."""
     original: str | None = None
     """The text in the file if it is in another form: results count its characters."""
+
+
+class Ranked(NamedTuple):
+    """A document and its score in one route; its rank is its position in the ranking, counted from 1."""
+
+    doc_id: str
+    score: float
+
+
+Ranking = list[Ranked]
 
 
 class TextFile(NamedTuple):
@@ -97,8 +107,8 @@ class MeasuredPassage(NamedTuple):
     """The kind of part that contains most of the target's side, if any."""
     counts: bool = True
     """False if the score of an alignment leaves the passage out: see `parts`."""
-    note: str = ""
-    """How many documents share it, if several do."""
+    reasons: tuple["Reason", ...] = ()
+    """What a check found out about it."""
 
     @property
     def target(self) -> Span:
@@ -118,11 +128,20 @@ class MeasuredPassage(NamedTuple):
         """Return the fields of a line of ``passages.jsonl``."""
         spans = {"begin": self.target.begin, "end": self.target.end}
         spans |= {"begin2": self.source.begin, "end2": self.source.end}
-        return {**spans, **{name: value for name, value in self._asdict().items() if name not in ("passage", "note")}}
+        measured = {name: value for name, value in self._asdict().items() if name not in ("passage", "reasons")}
+        return {**spans, **measured}
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "MeasuredPassage":
+        """Return the passage of a line; one without a place in the source has an empty one."""
+        passage = Passage(Span(line["begin"], line["end"]), Span(line["begin2"] or 0, line["end2"] or 0))
+        more = {name: line[name] for name in ("gain", "within", "counts") if name in line}
+        reasons = tuple(map(Reason.from_json, line.get("reasons", ())))
+        return cls(passage, line["similarity"], line["verbatim"], **more, reasons=reasons)
 
 
 class Reason(NamedTuple):
-    """A fact that explains a decision or limits its meaning; `report.wording` makes a sentence of it."""
+    """A fact about a decision or a passage; `report.wording` makes a sentence of it."""
 
     code: str
     """See the table in docs/formats.md."""
@@ -132,12 +151,26 @@ class Reason(NamedTuple):
         """Return the fields of an object in JSON."""
         return {"code": self.code, **self.numbers}
 
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "Reason":
+        """Return the reason of an object in JSON."""
+        return cls(line["code"], {name: value for name, value in line.items() if name != "code"})
+
 
 class TokenGains(NamedTuple):
     """Gains of the tokens of a suspicious text: the places ``[begin, end)`` in characters and the values in nats."""
 
     spans: tuple[tuple[int, int], ...]
     gains: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a line."""
+        return {"gains": self.gains, "offsets": self.spans}
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "TokenGains":
+        """Return the gains of a line."""
+        return cls(tuple((begin, end) for begin, end in line["offsets"]), tuple(line["gains"]))
 
 
 class TextPair(NamedTuple):

@@ -14,9 +14,9 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.check import check_in_memory
 from pan_scdg.jobs.check_input import CheckPaths
 from pan_scdg.jobs.cluster import compute_ahead
-from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
+from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.jobs.options import choose_device
-from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, PairScores, compute_pairs, score_pairs
+from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, MeasuredPairs, compute_pairs, score_pairs
 from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.lm.engine import EngineName
@@ -25,12 +25,12 @@ from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.methods.gains import open_model
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile, load_profile
-from pan_scdg.records import DocumentPair, MeasuredPassage, TextFile, TokenGains
+from pan_scdg.records import DocumentPair, MeasuredPassage, Ranked, Ranking, TextFile, TokenGains
 from pan_scdg.report.pages import make_pair_report
-from pan_scdg.report.records import Report, ReportPair
-from pan_scdg.report.wording import describe_job, describe_reasons
-from pan_scdg.results.records import SIDES, Decision, Finding
-from pan_scdg.retrieval.ranking import Ranked, Ranking
+from pan_scdg.report.records import Report
+from pan_scdg.report.wording import describe_reasons, list_origins
+from pan_scdg.results.job import JobFile
+from pan_scdg.results.records import SIDES, DecidedPair, Decision, Finding
 from pan_scdg.scdg.aggregation import Floats
 
 TARGET, SOURCE = "target", "source"
@@ -94,7 +94,7 @@ class PairResult:
             spans = tuple((token.begin, token.end) for token in self.tokens)
             gains = TokenGains(spans, tuple(token.gain for token in self.tokens))
         named = replace(self.decided, suspicious=names[0], source=names[1])
-        return make_pair_report(ReportPair(named, self.passages or (), gains), self.texts, self.facts)
+        return make_pair_report(DecidedPair(named, self.passages or (), gains), self.texts, self.facts)
 
     def to_html(self, names: tuple[str, str] = (TARGET, SOURCE)) -> str:
         """Return the report of this pair as an HTML page that needs no other file.
@@ -225,7 +225,7 @@ class Scorer:
         self.profile.need_decide()
         scores: list[float] = []
         for batch in _make_batches(_read_pairs(pairs, "pair", "(target, source)")):
-            own = PairScores()
+            own = MeasuredPairs()
             measured = [_check_pair(pair) for pair in batch]
             score_pairs(measured, self._worker, partial(compute_ahead, self._worker), own, Notices(), "raise")
             scores += (self.profile.method_settings.compute_score(own[pair].values) for pair in measured)
@@ -325,7 +325,7 @@ class Scorer:
     @cached_property
     def _rule(self) -> DecisionRule:
         method = self._worker.method
-        return DecisionRule(self.profile, {"fingerprint": method.fingerprint, "models": method.identify()})
+        return DecisionRule(self.profile, method.fingerprint, self._job.dtype)
 
     @cached_property
     def _match_encoder(self) -> SentenceEncoder | None:
@@ -341,14 +341,14 @@ class Scorer:
     @cached_property
     def _facts(self) -> dict[str, Any]:
         """Return the lines of a report about program, profile and models."""
-        return describe_job(self._job)
+        return list_origins(self._job)
 
     @cached_property
-    def _job(self) -> dict[str, Any]:
+    def _job(self) -> JobFile:
         """Return what a job records about profile and models."""
         profile = self.profile.model_dump(mode="json", exclude_none=True)
         names = {name: model.name for name, model in self._worker.list_models().items()}
-        return {"profile": profile, "models": self._worker.identify(), "model_names": names}
+        return JobFile(task="pairs", profile=profile, models=self._worker.identify(), model_names=names)
 
     @cached_property
     def _model(self) -> ScoringModel:
@@ -377,30 +377,32 @@ class Scorer:
         """Return the results of pairs that are scored together; None, or an error, for one that cannot be scored."""
         self._check_open()
         self.profile.need_decide()
+        scores = MeasuredPairs()
         decided = compute_pairs(
             pairs,
             self._worker,
             partial(compute_ahead, self._worker),
-            PairScores(),
+            scores,
             self._rule,
             Notices(),
             on_error=on_error,
             for_page=self.profile.passages is not None,
             measured_pairs=len(pairs),
         )
-        scored = [one for one in decided if one.measurements is not None]
-        results = {one.pair: self._describe(one, more) for one, more in zip(scored, self._explain(scored), strict=True)}
+        scored = {pair: scores[pair] for pair in decided if pair in scores}
+        explained = zip(scored, self._explain(scored), strict=True)
+        results = {pair: self._describe(pair, decided[pair], more) for pair, more in explained}
         return [results.get(pair) for pair in pairs]
 
-    def _explain(self, decided: Sequence[DecidedPair]) -> Sequence[Measurements | None]:
+    def _explain(self, scored: Mapping[DocumentPair, Measurements]) -> Sequence[Measurements | None]:
         """Return what the language model measured on each pair; None without a table ``[gains]``."""
         if self.profile.gains is None:
-            return [None] * len(decided)
+            return [None] * len(scored)
         if self._worker.gain_method is self._worker.method:
-            return [one.measurements for one in decided]
-        return self._worker.gain_method.score([self._worker.read_texts(one.pair) for one in decided])
+            return list(scored.values())
+        return self._worker.gain_method.score(list(map(self._worker.read_texts, scored)))
 
-    def _describe(self, one: DecidedPair, explanation: Measurements | None) -> PairResult:
+    def _describe(self, pair: DocumentPair, one: DecidedPair, explanation: Measurements | None) -> PairResult:
         """Return the result of a pair: the fields that `run` records, its gains and its passages."""
         decision = one.record
         if decision.score is None:
@@ -415,10 +417,10 @@ class Scorer:
             if self._worker.gain_method is not self._worker.method:
                 record["gain"] = self.profile.gains.compute_score(explanation.values) if self.profile.gains else None
             record |= self._worker.gain_method.explain(explanation)
-        passages = None if self.profile.passages is None else tuple(one.passages)
+        passages = None if self.profile.passages is None else one.passages
         record["warnings"] = warnings
         if passages is not None:
-            record["passages"] = [evidence.to_json() for evidence in passages]
+            record["passages"] = [passage.to_json() for passage in passages]
         return PairResult(
             decision.score,
             decision.decision,
@@ -430,7 +432,7 @@ class Scorer:
             tuple(warnings),
             decision,
             record,
-            (one.pair.suspicious.text or "", one.pair.source.text or ""),
+            (pair.suspicious.text or "", pair.source.text or ""),
             self._facts,
         )
 

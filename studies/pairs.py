@@ -22,7 +22,7 @@ from pan_scdg.methods.gains import GainSettings
 from pan_scdg.methods.logistic import compute_probabilities
 from pan_scdg.methods.vectors import VectorSettings
 from pan_scdg.profile import Profile
-from pan_scdg.scdg.decision import Choice, choose_threshold
+from pan_scdg.scdg.thresholds import Choice, choose_threshold
 from studies.archived import Archive
 from studies.beside import (
     BASELINES,

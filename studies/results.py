@@ -1,7 +1,7 @@
 """Read the results of ``run``, and the manifests in the folders that ``studies prepare`` wrote."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
@@ -15,6 +15,8 @@ from pan_scdg.pan.untrusted import check_id, parse_json_object, stream_lines
 from pan_scdg.profile import Profile, parse_profile
 from pan_scdg.results.files import SCORES, read_lines
 from pan_scdg.results.folder import require_job
+from pan_scdg.results.job import JobFile, TaskName
+from pan_scdg.results.records import ScoreLine
 
 Record = TypeVar("Record")
 Names = tuple[str, str]
@@ -93,52 +95,52 @@ class Result:
     """A finished result of ``run``."""
 
     folder: Path
-    job: Mapping[str, Any]
+    job: JobFile
     name: str | None = None
     """The name that the user gave it."""
 
     @cached_property
     def profile(self) -> Profile:
         """Return the profile that it was computed with."""
-        return parse_profile(self.job["profile"], self.folder)
+        return parse_profile(self.job.profile, self.folder)
 
     def describe(self) -> dict[str, Any]:
         """Return the fields of the job that identify it."""
-        return {name: value for name, value in self.job.items() if name != "files"}
+        return replace(self.job, files=None).to_json()
 
     def read_values(self, manifest: Sequence[ManifestPair]) -> dict[Names, Values]:
         """Return the numbers of its scored pairs, whatever the manifest has."""
         return read_values(self.folder)
 
 
-def describe_models(results: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+def describe_models(results: Iterable[tuple[str, JobFile | None]]) -> list[str]:
     """Return a sentence on each language model: how it computed, where that can differ from the paper.
 
     ``results`` are names of rows with their ``job.json``; those without a language model are left out.
     """
-    return list(dict.fromkeys(text for name, job in results for text in _describe_model(name, job)))
+    return list(dict.fromkeys(text for name, job in results if job for text in _describe_model(name, job)))
 
 
-def _describe_model(name: str, job: Mapping[str, Any]) -> Iterator[str]:
-    used = job.get("models", {}).get("language_model")
+def _describe_model(name: str, job: JobFile) -> Iterator[str]:
+    used = job.models.get("language_model")
     if not isinstance(used, Mapping):
         return
-    model, machine, factor = job["profile"]["model"], job["machine"], job["profile"]["model"].get("position_factor")
-    is_replaced = job["engine"] == "reference" and model["attention"] == "varlen"  # `models.load` replaces it
-    own_norm = job["device"] == "cpu" or job["asked_engine"] == "reference"
+    model, machine, factor = job.profile["model"], job.machine, job.profile["model"].get("position_factor")
+    is_replaced = job.engine == "reference" and model["attention"] == "varlen"  # `models.load` replaces it
+    own_norm = job.device == "cpu" or job.asked_engine == "reference"
     facts = {
-        "engine": job["engine"],
+        "engine": job.engine,
         "attention": "sdpa" if is_replaced else model["attention"],
         "positions": f"{model['positions']} {factor:g} times" if factor else model["positions"],
         "norm": "of transformers" if own_norm else "one kernel of torch",
         "type": used["dtype"],
-        **{package: job["packages"][package] for package in ("torch", "transformers")},
+        **{package: job.packages[package] for package in ("torch", "transformers")},
         "device": ", ".join(dict.fromkeys(machine["gpus"])) or machine["processor"],
     }
     yield f"{name}: {model['name']} with {', '.join(f'{fact} {value}' for fact, value in facts.items())}."
 
 
-def open_result(argument: str, task: str) -> Result:
+def open_result(argument: str, task: TaskName) -> Result:
     """Return the result of ``[NAME=]FOLDER``, or raise UserError if the folder has no finished one of this task."""
     name, path = split_name(argument)
     return Result(path, require_job(path, task), name)
@@ -206,7 +208,7 @@ def read_scores(results: Sequence[Scored], manifest: Sequence[ManifestPair]) -> 
 def read_values(folder: Path) -> dict[Names, Values]:
     """Return the numbers of every scored pair of a result."""
     return {
-        (strip_name(line["suspicious"]), strip_name(line["source"])): line["values"]
-        for line in read_lines(folder / SCORES, dict)
-        if line["values"]
+        (strip_name(line.suspicious), strip_name(line.source)): line.values
+        for line in read_lines(folder / SCORES, ScoreLine.from_json)
+        if line.values
     }

@@ -29,6 +29,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples, find_interval
 from pan_scdg.results.files import GAINS, MAX_GAIN_VALUES, read_lines
+from pan_scdg.results.records import GainsLine
 from studies import beside
 from studies.beside import Counts, OwnRow, compare, count_contexts, warn_about_counts
 from studies.contexts import LEVELS
@@ -122,13 +123,12 @@ def average_gains(folder: Path, contexts: Mapping[Names, Mapping[str, Any]]) -> 
     """
     means: dict[tuple[str, float, int], list[tuple[float, int]]] = {}
     lost: dict[str, str] = {}
-    for line in read_lines(
-        folder / GAINS, dict, "run again with the options that docs/studies.md names", MAX_GAIN_VALUES
-    ):
-        context = contexts.get((strip_name(line["suspicious"]), strip_name(line["source"])))
+    remedy = "run again with the options that docs/studies.md names"
+    for (target, source), tokens, _ in read_lines(folder / GAINS, GainsLine.from_json, remedy, MAX_GAIN_VALUES):
+        context = contexts.get((strip_name(target), strip_name(source)))
         if context is None:
             continue
-        gains, offsets = np.array(line["gains"], np.float64), np.array(line["offsets"], np.int64).reshape(-1, 2)
+        gains, offsets = np.array(tokens.gains, np.float64), np.array(tokens.spans, np.int64).reshape(-1, 2)
         labels = label_tokens(offsets, context["selected"], context["reused"])
         own = [gains[labels == label] for label in CONTENT]
         if missing := [name for name, chosen in zip(CONTENT.values(), own) if not len(chosen)]:

@@ -11,6 +11,7 @@ after the first N candidates: here scores are normalised over these N, and the o
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,9 @@ from pan_scdg.pan.runs import find_run, format_run, open_gzip_text, read_run
 from pan_scdg.pan.source_retrieval import find_qrels, read_qrels, read_queries
 from pan_scdg.results.files import CANDIDATE_SCORES, METADATA, read_lines
 from pan_scdg.results.folder import require_job
-from pan_scdg.scdg.decision import rerank
+from pan_scdg.results.job import JobFile
+from pan_scdg.results.records import CandidateLine, Key, MeasuredCandidate
+from pan_scdg.scdg.reranking import rerank
 from studies.beside import (
     BASELINES,
     OURS,
@@ -61,8 +64,8 @@ METRICS = tuple(PAPER_METRICS)
 HEADINGS = {metric: {"RR": "MRR", "AP": "MAP"}.get(metric, metric) for metric in METRICS}
 HEADLINES = ("nDCG@10", "AP")
 """Measures whose differences are on the page."""
-Gains = Mapping[tuple[str, str], Mapping[str, Any]]
-"""The fields of scored candidates, by query and document."""
+Gains = Mapping[Key, MeasuredCandidate]
+"""Scored candidates, by query and document."""
 MEAN_TOLERANCE = 1e-3
 """Nats by which the unconditional mean of a query may differ between results of one model."""
 RERANKED = " + SCDG"
@@ -76,7 +79,7 @@ TIMED = {
 
 
 class Ranking(NamedTuple):
-    """A row of the study as it was given; of a TREC run, ``gains`` and ``job`` are empty."""
+    """A row of the study as it was given; a TREC run has neither gains nor a job."""
 
     name: str
     path: Path
@@ -85,14 +88,15 @@ class Ranking(NamedTuple):
     gains: Gains
     """The gains that the result itself has."""
     final: Run
-    job: Mapping[str, Any]
+    job: JobFile | None
 
 
 class Candidates(NamedTuple):
-    """The coarse scores of one query, the best first, and the fields of the first; the others keep their places."""
+    """The coarse scores of one query, the best first, and the gains of the first; the others keep their places."""
 
     coarse: Mapping[str, float]
-    gains: Sequence[Mapping[str, Any]]
+    gains: Sequence[Mapping[str, float]]
+    """The values of each."""
 
 
 class Configuration(NamedTuple):
@@ -153,14 +157,14 @@ def read_ranking(argument: str) -> Ranking:
         coarse = {
             query: dict(sorted(ranked, key=lambda scored: (-scored[1], scored[0]))) for query, ranked in run.items()
         }
-        return Ranking(name or path.name.partition(".")[0], path, coarse, {}, run, {})
+        return Ranking(name or path.name.partition(".")[0], path, coarse, {}, run, None)
     job = require_job(path, "retrieval")
-    lines = sorted(read_lines(path / CANDIDATE_SCORES, dict), key=lambda line: line["coarse_rank"])
+    lines = sorted(read_lines(path / CANDIDATE_SCORES, CandidateLine.from_json), key=lambda line: line.coarse_rank)
     by_query: dict[str, dict[str, float]] = {query: {} for query in run}
     for line in lines:
-        by_query.setdefault(line["query"], {})[line["document"]] = line["coarse"]
-    gains = {(line["query"], line["document"]): line for line in lines if "mean" in line}
-    return Ranking(name or job["profile"]["name"], path, by_query, gains, run, job)
+        by_query.setdefault(line.query, {})[line.document] = line.coarse
+    gains = {line.score.key: line.score for line in lines if line.score is not None}
+    return Ranking(name or job.profile["name"], path, by_query, gains, run, job)
 
 
 def pool_gains(rankings: Sequence[Ranking]) -> Gains:
@@ -172,15 +176,19 @@ def pool_gains(rankings: Sequence[Ranking]) -> Gains:
     scored = [ranking for ranking in rankings if ranking.gains]
     targets: dict[str, tuple[str, float]] = {}
     for ranking in scored:
-        if ranking.job["models"].get("language_model") != scored[0].job["models"].get("language_model"):
+        if _find_model(ranking) != _find_model(scored[0]):
             what = f"has gains of another language model than {scored[0].path}"
             raise UserError(what, "give results of one model", ranking.path)
-        for (query, _), line in ranking.gains.items():
-            ids, mean = targets.setdefault(query, (line["target_ids"], line["unconditional_mean"]))
-            if line["target_ids"] != ids or abs(line["unconditional_mean"] - mean) > MEAN_TOLERANCE:
+        for (query, _), score in ranking.gains.items():
+            ids, mean = targets.setdefault(query, (score.target_ids, score.unconditional_mean))
+            if score.target_ids != ids or abs(score.unconditional_mean - mean) > MEAN_TOLERANCE:
                 what = f"scored other tokens of the query {query!r} than {scored[0].path}, or scored them otherwise"
                 raise UserError(what, "give results of one input, profile and engine", ranking.path)
-    return {key: line for ranking in reversed(scored) for key, line in ranking.gains.items()}
+    return {key: score for ranking in reversed(scored) for key, score in ranking.gains.items()}
+
+
+def _find_model(ranking: Ranking) -> object:
+    return None if ranking.job is None else ranking.job.models.get("language_model")
 
 
 def make_candidates(ranking: Ranking, gains: Gains) -> dict[str, Candidates]:
@@ -192,7 +200,7 @@ def make_candidates(ranking: Ranking, gains: Gains) -> dict[str, Candidates]:
         if scored and not count:
             what = f"the first candidate of the query {query!r} in {ranking.name} has no gains"
             raise UserError(what, "score the missing candidates: see `rest` in docs/studies.md", ranking.path)
-        candidates[query] = Candidates(coarse, [line for line in scored[:count] if line is not None])
+        candidates[query] = Candidates(coarse, [score.values for score in scored[:count] if score is not None])
     return candidates
 
 
@@ -372,7 +380,8 @@ def study_retrieval(
     computed = describe_models((row.name, row.job) for row in (*rankings, *more))
     deviations = [*computed, *_list_deviations(rankings, candidates, frozen)]
     sections.append(Section("Deviations from the paper", deviations))
-    jobs = [{"row": row.name, **{key: value for key, value in row.job.items() if key != "files"}} for row in rankings]
+    described = [{} if row.job is None else replace(row.job, files=None).to_json() for row in rankings]
+    jobs = [{"row": row.name, **fields} for row, fields in zip(rankings, described, strict=True)]
     write_report(output, "Retrieval of sources, before and after SCDG", sections, {"results": jobs})
     for number, (name, run) in enumerate(runs.items(), 1):
         orders = {query: [doc_id for doc_id, _ in ranked] for query, ranked in run.items()}
@@ -384,7 +393,7 @@ def count_data(queries: Set[str], qrels: Qrels, rankings: Sequence[Ranking]) -> 
     grades = [grade for judged in qrels.values() for grade in judged.values()]
     counts = {"Suspicious queries": len(queries), "All relevance judgments": len(grades)}
     counts |= {f"Grade-{grade} judgments": grades.count(grade) for grade in (1, 2, 3)}
-    documents = {ranking.job["documents"] for ranking in rankings if "documents" in ranking.job}
+    documents = {row.job.documents for row in rankings if row.job is not None and row.job.documents is not None}
     if documents:
         counts["Candidate source documents"] = max(documents)
     return count_quantities(DATA_COUNTS, counts)
@@ -404,11 +413,11 @@ def beside_row(row: RetrievalRow) -> OwnRow:
 def list_seconds(rankings: Sequence[Ranking]) -> Iterator[Row]:
     """Yield the seconds of each stage of the results, from their metadata, with the paper's where it gives some."""
     for ranking in rankings:
-        if METADATA not in ranking.job.get("files", ()):
+        if ranking.job is None or METADATA not in (ranking.job.files or ()):
             continue
         with (ranking.path / METADATA).open(encoding="utf-8") as file:
             seconds = yaml.safe_load(file)["pan_scdg"].get("seconds", {})
-        settings = ranking.job["profile"]["retrieval"]
+        settings = ranking.job.profile["retrieval"]
         used = {"bm25-sentence": settings["bm25"], "dense-sentence": settings.get("dense", {}).get("model", "")}
         for stage, spent in seconds.items():
             paper = read_texts().get(TIMED.get((stage, used.get(stage, "")), ""))

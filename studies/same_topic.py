@@ -24,7 +24,7 @@ from pan_scdg.methods.bm25 import Bm25PairSettings
 from pan_scdg.methods.containment import ContainmentSettings
 from pan_scdg.methods.gains import GainSettings
 from pan_scdg.methods.logistic import TOLERANCE, LogisticWeights
-from pan_scdg.scdg.decision import choose_threshold, require_both_classes
+from pan_scdg.scdg.thresholds import choose_threshold, require_both_classes
 from studies import beside
 from studies.beside import Counts, OwnRow, compare, list_hyperparameters, read_texts, warn_about_counts
 from studies.pairs import NO_PARAMETER, THRESHOLDS, Method, compute_scores, count_parts, name_results, vary_gains
@@ -108,7 +108,7 @@ def choose_pooled(scores: Floats, labels: Flags, is_pan25: Flags) -> PooledChoic
 
     Ties are broken by F1 on PAN25, then pooled accuracy, then the higher threshold. Candidates are the unique scores of
     all pairs. Both F1 are quotients of whole numbers, rounded correctly, so that equal ones are equal floats (see
-    `pan_scdg.scdg.decision`); accuracy is compared as a count. Raises UserError if all pairs have the same label.
+    `pan_scdg.scdg.thresholds`); accuracy is compared as a count. Raises UserError if all pairs have the same label.
     """
     require_both_classes(labels, "choose a threshold on")
     order = np.argsort(-scores, kind="stable")
@@ -185,7 +185,7 @@ def match_results(
     for name, own in sides.items():
         if missing := {"pan25", "multinews"} - own.keys():
             raise UserError(f"the profile {name} has no result on {missing.pop()}", "run it on both folders")
-        if own["pan25"].job["models"] != own["multinews"].job["models"]:
+        if own["pan25"].job.models != own["multinews"].job.models:
             raise UserError(f"the two results of the profile {name} have different models", "run both with one model")
     return [(own["pan25"], own["multinews"]) for own in sides.values()]
 

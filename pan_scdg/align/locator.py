@@ -60,23 +60,23 @@ class PassageLocator:
         split = prepare_text if self.encoder is None else self.encoder.split
         return Alignment(split(target), split(source))
 
-    def find_evidence(self, target: str, source: str, alignment: Alignment) -> list[MeasuredPassage]:
+    def list_measured(self, target: str, source: str, alignment: Alignment) -> list[MeasuredPassage]:
         """Return all passages of two texts, in characters of the alignment, and the parts of the target around them."""
         if self.encoder is None:
-            return alignment.find_evidence()
+            return alignment.list_measured()
         encode = self.encoder.encode
-        return alignment.find_evidence(match_paragraphs(alignment, lambda: (encode(target), encode(source))))
+        return alignment.list_measured(match_paragraphs(alignment, lambda: (encode(target), encode(source))))
 
     def locate(self, target: str, source: str, *, positive: bool = True) -> list[MeasuredPassage]:
         """Return the passages of a positive pair in the order of the target; no two overlap in it."""
         if not positive:
             return []
         alignment = self.align(target, source)
-        evidence = self.find_evidence(target, source, alignment)
-        evidence = [part for one in evidence for part in alignment.split_patchwork(one)]
-        if evidence:
-            evidence = extend_copies(alignment.restore(alignment.add_copies(evidence)), target, source)
-        return [passage._replace(counts=True) for passage in evidence]
+        passages = self.list_measured(target, source, alignment)
+        passages = [part for one in passages for part in alignment.split_patchwork(one)]
+        if passages:
+            passages = extend_copies(alignment.restore(alignment.add_copies(passages)), target, source)
+        return [passage._replace(counts=True) for passage in passages]
 
 
 def open_locator(encoder: str | None, device: str, opened: SentenceEncoder | None = None) -> PassageLocator:

@@ -114,8 +114,8 @@ class Alignment:
                 return summaries
         return passages
 
-    def find_evidence(self, paragraphs: Sequence[Passage] = ()) -> list[MeasuredPassage]:
-        """Return all passages with their evidence, in the order of the target; no two overlap in it.
+    def list_measured(self, paragraphs: Sequence[Passage] = ()) -> list[MeasuredPassage]:
+        """Return all passages with what was measured on them, in the order of the target; no two overlap in it.
 
         Args:
             paragraphs: passages found otherwise; they replace those by words that overlap them.
@@ -124,7 +124,7 @@ class Alignment:
         return [self.measure(passage) for passage in sorted([*paragraphs, *others])]
 
     def measure(self, passage: Passage) -> MeasuredPassage:
-        """Return a passage with its evidence."""
+        """Return a passage with what is measured on it."""
         target, source = _select_words(self.target, passage.target), _select_words(self.source, passage.source)
         covered = sum(
             len(_select_words(self.target, _clip(run.target, passage.target)))
@@ -162,14 +162,14 @@ class Alignment:
                 return [measured]
         return [self.measure(_make_passage(run)) for run in join_runs(inside, RUN_OVERHANG)]
 
-    def add_copies(self, evidence: Sequence[MeasuredPassage]) -> list[MeasuredPassage]:
+    def add_copies(self, passages: Sequence[MeasuredPassage]) -> list[MeasuredPassage]:
         """Return passages of a pair with its shorter verbatim ones that overlap none."""
         copies = [_make_passage(run) for run, words in self._list_copies() if words >= MIN_COPY_WORDS]
-        others = [self.measure(p) for p in copies if not any(p.target.overlaps(one.target) for one in evidence)]
-        return sorted([*evidence, *others])
+        others = [self.measure(p) for p in copies if not any(p.target.overlaps(one.target) for one in passages)]
+        return sorted([*passages, *others])
 
     def join_neighbours(
-        self, evidence: Sequence[MeasuredPassage], is_related: npt.NDArray[np.bool_]
+        self, passages: Sequence[MeasuredPassage], is_related: npt.NDArray[np.bool_]
     ) -> list[MeasuredPassage]:
         """Return passages with those joined that follow each other in both texts, at most `JOIN_GAP` apart.
 
@@ -177,12 +177,12 @@ class Alignment:
         source, where two rewritten sentences may come from one, they may overlap by as much.
 
         Args:
-            evidence: passages in the order of the target, without overlaps.
+            passages: passages in the order of the target, without overlaps.
             is_related: True for units of the target that may be written from the source, ``[u]``.
         """
         middles = self.target.spans.mean(axis=1)
         joined: list[MeasuredPassage] = []
-        for measured in evidence:
+        for measured in passages:
             last = joined[-1] if joined else measured
             gap, source_gap = measured.target.begin - last.target.end, measured.source.begin - last.source.end
             between = is_related[slice(*np.searchsorted(middles, (last.target.end, measured.target.begin)))]
@@ -194,15 +194,15 @@ class Alignment:
                 joined[-1] = last._replace(passage=Passage(own, other))
             else:
                 joined.append(measured)
-        whole = {one.passage for one in evidence}
+        whole = {one.passage for one in passages}
         return [
             one if one.passage in whole else self.measure(one.passage)._replace(within=None, counts=True)
             for one in joined
         ]
 
-    def restore(self, evidence: Iterable[MeasuredPassage]) -> list[MeasuredPassage]:
+    def restore(self, passages: Iterable[MeasuredPassage]) -> list[MeasuredPassage]:
         """Return passages in characters of the whole texts, with their headings."""
-        sides = ((one, self.target.restore(one.target), self.source.restore(one.source)) for one in evidence)
+        sides = ((one, self.target.restore(one.target), self.source.restore(one.source)) for one in passages)
         return [one._replace(passage=one.passage._replace(target=own, source=other)) for one, own, other in sides]
 
     def count_copied_words(self) -> int:
@@ -466,7 +466,7 @@ def _make_passage(run: VerbatimMatch) -> Passage:
 def extend_copies(passages: Iterable[MeasuredPassage], target: str, source: str) -> list[MeasuredPassage]:
     """Return passages in the order of the target, those that are copied with the equal words before and after them.
 
-    These are mostly headings: they are no evidence, but whoever copies a text copies them with it. What was measured
+    These are mostly headings: they prove nothing, but whoever copies a text copies them with it. What was measured
     stays that of the shorter passage.
     """
     first, second = read_words(target), read_words(source)

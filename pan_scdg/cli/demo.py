@@ -72,7 +72,7 @@ def explain_pair(profile: Profile, device: str) -> str:
     if result.threshold is not None:
         reported = "reported as reuse" if result.decision else "not reported"
         decision = f"the threshold is {result.threshold:.3f}, so the pair is {reported}"
-    places = [f"{evidence.target.length} characters from {evidence.target.begin}" for evidence in passages]
+    places = [f"{one.target.length} characters from {one.target.begin}" for one in passages]
     return (
         f"One decision explained: {suspicious.stem} matches {source.stem} with a score of {result.score:.3f}; "
         f"{decision}. {format_count(len(places), 'passage')}: {', '.join(places)}. "

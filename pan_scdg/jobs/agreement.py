@@ -1,118 +1,71 @@
 """Compare two results of one input, item by item; both are read from files, and nothing is computed again."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pan_scdg.evaluation.retrieval import NDCG, compute_retrieval_metrics
+from pan_scdg.pan.detections import DETECTED
 from pan_scdg.pan.runs import find_run, read_run
 from pan_scdg.pan.truth import read_features, read_reference
 from pan_scdg.pan.untrusted import is_file
 from pan_scdg.progress import format_count
-from pan_scdg.records import DocumentPair
-from pan_scdg.results.files import CANDIDATE_SCORES, DECISIONS, SCORES, read_lines
-from pan_scdg.results.records import Decision, read_decisions
+from pan_scdg.records import DocumentPair, Span
+from pan_scdg.results.files import CANDIDATE_SCORES, DECISIONS, SCORES, read_lines, read_optional
+from pan_scdg.results.records import CandidateLine, Decision, Key, ScoreLine, read_decisions
 
-DETECTED = "detected-plagiarism"
 MIN_OVERLAP = 0.99
 """Smallest overlap of passages that noise explains: a sentence at the limit of a passage may belong to it or not."""
 TOP = 10
 DECIMALS = 9
 SHOWN_ITEMS = 100
 """Items that differ, of which a record lists the first."""
-Key = tuple[str, str]
-Feature = tuple[int, int, int, int]
-"""Offset and length in the suspicious document and in the source."""
-
-
-class Comparison(Protocol):
-    """The differences of two results."""
-
-    @property
-    def size(self) -> int:
-        """Return the number of pairs or queries."""
-
-    @property
-    def largest_difference(self) -> float | None:
-        """Return the largest difference of a score; None: one of them has no scores."""
-
-    def is_equal(self) -> bool:
-        """Return True if nothing differs."""
-
-    def fits(self, noise: float) -> bool:
-        """Return True if scores that differ by up to ``noise`` explain all differences."""
-
-    def describe(self) -> list[str]:
-        """Return the figures in lines."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures as JSON values."""
+Sides = tuple[Span, Span]
+"""A passage of a detection, in the suspicious document and in the source."""
 
 
 @dataclass(frozen=True)
-class PairComparison:
-    """The differences of two results of pair detection."""
+class Agreement:
+    """What two results say of the same pairs or queries, compared item by item."""
 
     size: int
-    other_decisions: Sequence[Key]
-    near: int
-    """Pairs among them that either result marks as ``near_threshold``."""
-    distances: Sequence[float]
-    """Of each pair with another decision: its least distance from the threshold; infinite if it has no score."""
+    """The number of items."""
+    different: Mapping[Hashable, float]
+    """The items with another outcome: the least noise of scores that explains it, infinite if none does."""
     unscored: int
-    """Pairs that have a score in one result only."""
-    largest_difference: float | None
-    median_difference: float | None
-    other_detections: int
-    """Pairs whose detection XML has other features."""
-    overlap: float
-    """Of the characters of passages, intersection over union, among pairs with equal decisions."""
+    """Items that are scored in one result only, or with other numbers."""
+    differences: Sequence[float]
+    """Of the scores that both results have."""
+    figures: Mapping[str, Any]
+    """All figures of the kind of result, as JSON values."""
+    lines: Sequence[str]
+    """The same in words."""
+    is_other: bool = False
+    """Something differs that is neither an outcome nor a score: features of detections."""
+    is_explicable: bool = True
+    """No difference is more than what noise of scores can bring about."""
+
+    @property
+    def largest_difference(self) -> float | None:
+        """Return the largest difference of a score; None: one of the results has no scores."""
+        return max(self.differences, default=None)
 
     def is_equal(self) -> bool:
-        """Return True if decisions, scores and detections are the same."""
-        return not (self.other_decisions or self.unscored or self.largest_difference or self.other_detections)
+        """Return True if nothing differs."""
+        return not (self.different or self.unscored or self.largest_difference or self.is_other)
 
     def fits(self, noise: float) -> bool:
-        """Return True if all decisions that differ are near the threshold, and passages overlap."""
+        """Return True if scores that differ by up to ``noise`` explain all differences."""
         if self.unscored or self.largest_difference == 0 or (self.largest_difference or 0) > noise:
             return False
-        return all(distance <= noise for distance in self.distances) and self.overlap >= MIN_OVERLAP
-
-    def describe(self) -> list[str]:
-        """Return the figures in lines."""
-        lines = [
-            f"decisions that differ: {len(self.other_decisions)} of {format_count(self.size, 'pair')}, "
-            f"near_threshold: {self.near}",
-            f"detection XML with other features: {self.other_detections}",
-            f"characters of passages, intersection over union: {self.overlap:.4f}",
-        ]
-        if self.largest_difference is not None:
-            difference = f"largest {self.largest_difference:.6f}, median {self.median_difference:.6f}"
-            lines.insert(1, f"differences of scores: {difference}")
-        if self.unscored:
-            lines.insert(1, f"pairs with a score in one result only: {self.unscored}")
-        return lines
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures as JSON values."""
-        return {
-            "size": self.size,
-            "other_decisions": len(self.other_decisions),
-            "near_threshold": self.near,
-            "pairs_with_other_decisions": [list(key) for key in self.other_decisions[:SHOWN_ITEMS]],
-            "pairs_with_one_score": self.unscored,
-            "largest_difference": self.largest_difference,
-            "median_difference": self.median_difference,
-            "other_detections": self.other_detections,
-            "overlap": self.overlap,
-        }
+        return self.is_explicable and all(least <= noise for least in self.different.values())
 
 
-def compare_pairs(first: Path, second: Path, pairs: Sequence[DocumentPair]) -> PairComparison:
+def compare_pairs(first: Path, second: Path, pairs: Sequence[DocumentPair]) -> Agreement:
     """Compare two outputs about these pairs: results of `run`, or detections of another system.
 
     Raises:
@@ -121,21 +74,61 @@ def compare_pairs(first: Path, second: Path, pairs: Sequence[DocumentPair]) -> P
     outputs = [read_outcomes(output, pairs) for output in (first, second)]
     outcomes = list(zip(*(decisions for decisions, _ in outputs), strict=True))
     features = list(zip(*(detected for _, detected in outputs), strict=True))
-    differ = [(a, b) for a, b in outcomes if a.decision != b.decision]
+    different = {a.key: min(map(_measure_distance, (a, b))) for a, b in outcomes if a.decision != b.decision}
+    near = sum(bool(a.near_threshold or b.near_threshold) for a, b in outcomes if a.key in different)
     has_scores = [any(outcome.score is not None for outcome in column) for column in zip(*outcomes)]
+    unscored = sum((a.score is None) != (b.score is None) for a, b in outcomes) if all(has_scores) else 0
     differences = [subtract(a.score, b.score) for a, b in outcomes if a.score is not None and b.score is not None]
-    same = [both for both, (a, b) in zip(features, outcomes, strict=True) if a.decision == b.decision]
-    return PairComparison(
-        len(pairs),
-        [a.key for a, _ in differ],
-        sum(bool(a.near_threshold or b.near_threshold) for a, b in differ),
-        [min(_measure_distance(a), _measure_distance(b)) for a, b in differ],
-        sum((a.score is None) != (b.score is None) for a, b in outcomes) if all(has_scores) else 0,
-        max(differences, default=None),
-        median(differences) if differences else None,
-        sum(a != b for a, b in features),
-        measure_overlap(same),
-    )
+    other_detections = sum(a != b for a, b in features)
+    overlap = measure_overlap(both for both, (a, _) in zip(features, outcomes) if a.key not in different)
+    figures = {
+        "size": len(pairs),
+        "other_decisions": len(different),
+        "near_threshold": near,
+        "pairs_with_other_decisions": [list(key) for key in [*different][:SHOWN_ITEMS]],
+        "pairs_with_one_score": unscored,
+        **_describe_differences(differences),
+        "other_detections": other_detections,
+        "overlap": overlap,
+    }
+    lines = [
+        f"decisions that differ: {len(different)} of {format_count(len(pairs), 'pair')}, near_threshold: {near}",
+        *([f"pairs with a score in one result only: {unscored}"] if unscored else []),
+        *_word_differences("differences of scores", differences),
+        f"detection XML with other features: {other_detections}",
+        f"characters of passages, intersection over union: {overlap:.4f}",
+    ]
+    has_others, is_explicable = other_detections > 0, overlap >= MIN_OVERLAP
+    return Agreement(len(pairs), different, unscored, differences, figures, lines, has_others, is_explicable)
+
+
+def compare_scores(first: Path, second: Path, pairs: Sequence[DocumentPair]) -> Agreement:
+    """Compare the numbers that a method measured on these pairs.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    values = [
+        {line.key: line.values for line in read_lines(one / SCORES, ScoreLine.from_json)} for one in (first, second)
+    ]
+    both = [(values[0].get(pair.key, {}), values[1].get(pair.key, {})) for pair in pairs]
+    comparable = [(a, b) for a, b in both if a.keys() == b.keys()]
+    differences = [max((subtract(a[name], b[name]) for name in a), default=0.0) for a, b in comparable]
+    unscored = len(both) - len(comparable)
+    figures = {"size": len(pairs), "unscored": unscored, **_describe_differences(differences)}
+    said = [f"pairs with other numbers: {unscored}"] if unscored and differences else []
+    said += _word_differences(f"differences of the numbers of {format_count(len(pairs), 'pair')}", differences)
+    return Agreement(len(pairs), {}, unscored, differences, figures, said or ["no pair has scores in both results"])
+
+
+def _describe_differences(differences: Sequence[float]) -> dict[str, float | None]:
+    middle = median(differences) if differences else None
+    return {"largest_difference": max(differences, default=None), "median_difference": middle}
+
+
+def _word_differences(what: str, differences: Sequence[float]) -> Iterator[str]:
+    if differences:
+        yield f"{what}: largest {max(differences):.6f}, median {median(differences):.6f}"
 
 
 def subtract(first: float, second: float) -> float:
@@ -149,15 +142,15 @@ def _measure_distance(outcome: Decision) -> float:
     return subtract(outcome.score, outcome.threshold)
 
 
-def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> tuple[list[Decision], list[frozenset[Feature]]]:
+def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> tuple[list[Decision], list[frozenset[Sides]]]:
     """Return the decision about each pair and its detections; without a file of decisions, a detection is positive.
 
     Raises:
         UserError: a file cannot be read, or decisions lack a pair.
     """
-    features: defaultdict[tuple[str, str | None], set[Feature]] = defaultdict(set)
+    features: defaultdict[tuple[str, str | None], set[Sides]] = defaultdict(set)
     for span in read_features(output, DETECTED):
-        features[span.suspicious, span.source].add((*span.target, *span.source_span))
+        features[span.suspicious, span.source].add((span.target, span.source_span))
     references = ((read_reference(p.suspicious.reference), read_reference(p.source.reference)) for p in pairs)
     detected = [frozenset(features[reference]) for reference in references]
     records: dict[Key, Decision] = {}
@@ -170,89 +163,24 @@ def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> tuple[list[Dec
     return outcomes, detected
 
 
-def measure_overlap(features: Iterable[tuple[Iterable[Feature], Iterable[Feature]]]) -> float:
+def measure_overlap(features: Iterable[tuple[Iterable[Sides], Iterable[Sides]]]) -> float:
     """Return intersection over union of the characters of two lists of passages, pair by pair; 1 without any."""
     common = union = 0
     for first, second in features:
-        for side in (0, 2):
-            spans = [[(one[side], one[side] + one[side + 1]) for one in passages] for passages in (first, second)]
+        for side in (0, 1):
+            spans = [[one[side] for one in passages] for passages in (first, second)]
             sizes, both = sum(map(count_characters, spans)), count_characters([*spans[0], *spans[1]])
             common, union = common + sizes - both, union + both
     return common / union if union else 1.0
 
 
-def count_characters(spans: Iterable[tuple[int, int]]) -> int:
-    """Return the number of characters in any of the spans, given by begin and end."""
+def count_characters(spans: Iterable[Span]) -> int:
+    """Return the number of characters in any of the spans."""
     count = reached = 0
     for begin, end in sorted(spans):
         count += max(0, end - max(begin, reached))
         reached = max(reached, end)
     return count
-
-
-@dataclass(frozen=True)
-class ScoreComparison:
-    """The differences of two results of ``run --scores-only``."""
-
-    size: int
-    unscored: int
-    """Pairs that one result lacks, or has with other numbers."""
-    largest_difference: float | None
-    """Of any number that the method measured."""
-    median_difference: float | None
-
-    def is_equal(self) -> bool:
-        """Return True if all numbers are the same."""
-        return not self.unscored and self.largest_difference == 0
-
-    def fits(self, noise: float) -> bool:
-        """Return True if no number differs by more."""
-        return not self.unscored and 0 < (self.largest_difference or 0) <= noise
-
-    def describe(self) -> list[str]:
-        """Return the figures in lines."""
-        if self.largest_difference is None or self.median_difference is None:
-            return ["no pair has scores in both results"]
-        lines = [f"pairs with other numbers: {self.unscored}"] if self.unscored else []
-        difference = f"largest {self.largest_difference:.6f}, median {self.median_difference:.6f}"
-        return [*lines, f"differences of the numbers of {format_count(self.size, 'pair')}: {difference}"]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures as JSON values."""
-        return asdict(self)
-
-
-def compare_scores(first: Path, second: Path, pairs: Sequence[DocumentPair]) -> ScoreComparison:
-    """Compare the numbers that a method measured on these pairs.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
-    values = [read_values(folder) for folder in (first, second)]
-    keys = [(pair.suspicious.doc_id, pair.source.doc_id) for pair in pairs]
-    both = [(values[0].get(key, {}), values[1].get(key, {})) for key in keys]
-    comparable = [(a, b) for a, b in both if a.keys() == b.keys()]
-    differences = [max((subtract(a[name], b[name]) for name in a), default=0.0) for a, b in comparable]
-    return ScoreComparison(
-        len(keys),
-        len(both) - len(comparable),
-        max(differences, default=None),
-        median(differences) if differences else None,
-    )
-
-
-def read_values(output: Path) -> dict[Key, dict[str, float]]:
-    """Return the numbers of each pair of a result, by the ids of its documents.
-
-    Raises:
-        UserError: a line is not one of scores.
-    """
-
-    def parse(line: Mapping[str, Any]) -> tuple[Key, dict[str, float]]:
-        values = {str(name): float(value) for name, value in line["values"].items()}
-        return (line["suspicious"], line["source"]), values
-
-    return dict(read_lines(output / SCORES, parse))
 
 
 class ScoredRun(NamedTuple):
@@ -262,90 +190,56 @@ class ScoredRun(NamedTuple):
     scores: Mapping[str, Mapping[str, float]]
 
 
-@dataclass(frozen=True)
-class RunComparison:
-    """The differences of two rankings of sources."""
-
-    size: int
-    same_top: int
-    """Queries whose first `TOP` documents are the same in the same order."""
-    first_rank: int | None
-    """The best rank that has another document in any query."""
-    other_queries: Sequence[str]
-    gaps: Sequence[float]
-    """At each rank with another document: the difference of the second result's scores of both; infinite without."""
-    tau: float | None
-    """Mean of Kendall's tau over the scored candidates of a query."""
-    least_tau: float | None
-    largest_difference: float | None
-    ndcg: tuple[float, float] | None
-    """nDCG@10 of both; None without judgements."""
-
-    def is_equal(self) -> bool:
-        """Return True if all ranks and scores are the same."""
-        return not self.other_queries and not self.largest_difference
-
-    def fits(self, noise: float) -> bool:
-        """Return True if the documents that changed places have scores nearer than twice the noise."""
-        if self.largest_difference == 0 or (self.largest_difference or 0) > noise:
-            return False
-        return all(gap <= 2 * noise for gap in self.gaps)
-
-    def describe(self) -> list[str]:
-        """Return the figures in lines."""
-        lines = [f"queries with an equal top {TOP}: {self.same_top} of {self.size}"]
-        if self.first_rank is not None:
-            queries = format_count(len(self.other_queries), "query")
-            lines.append(f"best rank that differs: {self.first_rank}; queries with other ranks: {queries}")
-        if self.tau is not None and self.least_tau is not None:
-            lines.append(f"Kendall's tau of scored candidates: mean {self.tau:.6f}, least {self.least_tau:.6f}")
-        if self.largest_difference is not None:
-            lines.append(f"largest difference of scores: {self.largest_difference:.9f}")
-        if self.ndcg is not None:
-            lines.append(f"nDCG@10: {self.ndcg[0]:.6f} in the result, {self.ndcg[1]:.6f} here")
-        return lines
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures as JSON values."""
-        figures = {name: value for name, value in asdict(self).items() if name not in ("other_queries", "gaps")}
-        return {**figures, "other_queries": len(self.other_queries), "names": list(self.other_queries[:SHOWN_ITEMS])}
-
-
-def compare_runs(first: Path, second: Path, qrels: Mapping[str, Mapping[str, int]] | None = None) -> RunComparison:
+def compare_runs(first: Path, second: Path, qrels: Mapping[str, Mapping[str, int]] | None = None) -> Agreement:
     """Compare two rankings for the queries of the second one.
+
+    Documents that changed places have scores nearer than twice the noise, if noise explains it.
 
     Raises:
         UserError: a file cannot be read.
     """
     one, other = read_scored_run(first), read_scored_run(second)
-    ranks: list[int] = []
-    gaps: list[float] = []
+    ranks: dict[Hashable, int] = {}
+    different: dict[Hashable, float] = {}
     taus: list[float] = []
     differences: list[float] = []
-    queries: list[str] = []
     same_top = 0
     for query_id, ranking in other.ranking.items():
         former = one.ranking.get(query_id, ())
         same_top += list(former[:TOP]) == list(ranking[:TOP])
         scores, known = other.scores.get(query_id, {}), one.scores.get(query_id, {})
-        moved = [rank for rank, (a, b) in enumerate(zip_longest(former, ranking), 1) if a != b]
+        moved = [rank for rank, (a, b) in enumerate(zip_longest(former, ranking)) if a != b]
         if moved:
-            queries.append(query_id)
-            ranks.append(moved[0])
-            gaps += [_measure_gap(scores, former[rank - 1 : rank], ranking[rank - 1 : rank]) for rank in moved]
+            ranks[query_id] = moved[0] + 1
+            gaps = (_measure_gap(scores, former[rank : rank + 1], ranking[rank : rank + 1]) for rank in moved)
+            different[query_id] = max(gaps) / 2
         differences += [subtract(known[doc_id], score) for doc_id, score in scores.items() if doc_id in known]
         taus += _compute_tau(former, [doc_id for doc_id in ranking if doc_id in scores])
-    return RunComparison(
-        len(other.ranking),
-        same_top,
-        min(ranks, default=None),
-        queries,
-        gaps,
-        fmean(taus) if taus else None,
-        min(taus, default=None),
-        max(differences, default=None),
-        (compute_ndcg(one, qrels, other.ranking), compute_ndcg(other, qrels, other.ranking)) if qrels else None,
-    )
+    size, first_rank = len(other.ranking), min(ranks.values(), default=None)
+    lines = [f"queries with an equal top {TOP}: {same_top} of {size}"]
+    if different:
+        queries = format_count(len(different), "query")
+        lines.append(f"best rank that differs: {first_rank}; queries with other ranks: {queries}")
+    if taus:
+        lines.append(f"Kendall's tau of scored candidates: mean {fmean(taus):.6f}, least {min(taus):.6f}")
+    if differences:
+        lines.append(f"largest difference of scores: {max(differences):.9f}")
+    ndcg = None
+    if qrels:
+        ndcg = compute_ndcg(one, qrels, other.ranking), compute_ndcg(other, qrels, other.ranking)
+        lines.append(f"nDCG@10: {ndcg[0]:.6f} in the result, {ndcg[1]:.6f} here")
+    figures = {
+        "size": size,
+        "same_top": same_top,
+        "first_rank": first_rank,
+        "tau": fmean(taus) if taus else None,
+        "least_tau": min(taus, default=None),
+        "largest_difference": max(differences, default=None),
+        "ndcg": ndcg,
+        "other_queries": len(different),
+        "names": [*different][:SHOWN_ITEMS],
+    }
+    return Agreement(size, different, 0, differences, figures, lines)
 
 
 def compute_ndcg(run: ScoredRun, qrels: Mapping[str, Mapping[str, int]], queries: Container[str]) -> float:
@@ -360,14 +254,9 @@ def read_scored_run(output: Path) -> ScoredRun:
     path = find_run(output)
     run = read_run(path)
     scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    if is_file(path.with_name(CANDIDATE_SCORES)):
-
-        def parse(line: Mapping[str, Any]) -> tuple[str, str, float | None]:
-            return line["query"], line["document"], None if line["final"] is None else float(line["final"])
-
-        for query_id, doc_id, final in read_lines(path.with_name(CANDIDATE_SCORES), parse):
-            if final is not None:
-                scores[query_id][doc_id] = final
+    for line in read_optional(path.with_name(CANDIDATE_SCORES), CandidateLine.from_json):
+        if line.final is not None:
+            scores[line.query][line.document] = line.final
     # evaluators sort by score; ours are whole numbers in the order of the lines
     ranking = {q: [doc_id for doc_id, _ in sorted(docs, key=lambda one: -one[1])] for q, docs in run.items()}
     return ScoredRun(ranking, scores)

@@ -19,7 +19,8 @@ from pan_scdg.pan.untrusted import is_file
 from pan_scdg.profile import Profile, find_profile, parse_profile, read_recorded, read_toml
 from pan_scdg.results.files import DECISIONS, SCORES
 from pan_scdg.results.folder import ScoreFile, list_changed_files, require_job, write_atomically
-from pan_scdg.results.records import read_decisions
+from pan_scdg.results.job import JobFile
+from pan_scdg.results.records import ScoreLine, read_decisions
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.calibration_range import TargetFacts, find_range, thin_scores
 from pan_scdg.settings import Calibration, CalibrationRange, Decide
@@ -104,7 +105,7 @@ def calibrate(
     """
     (document, profile), notices = copy_profile(source, output), Notices()
     job = require_job(scores)
-    if job["task"] == "retrieval":
+    if job.task == "retrieval":
         raise UserError("contains no scores of pairs", "give the output of `run --scores-only` or `check`", scores)
     labels, values = _read_labelled_scores(directory, truth, scores, job, profile.method_settings, notices)
     check_scores_profile(profile, job, scores)
@@ -140,9 +141,7 @@ def copy_profile(source: str, output: Path) -> tuple[tomlkit.TOMLDocument, Profi
     return document, parse_profile(document.unwrap(), output)
 
 
-def choose_settings(
-    profile: Profile, values: Sequence[Values], labels: Sequence[bool], job: Mapping[str, Any]
-) -> Calibrated:
+def choose_settings(profile: Profile, values: Sequence[Values], labels: Sequence[bool], job: JobFile) -> Calibrated:
     """Return the settings and the threshold with the largest F1 (paper, Hyperparameter Selection).
 
     A method may choose otherwise: that of a cosine is chosen as in the official baseline, which the paper uses. A
@@ -152,7 +151,7 @@ def choose_settings(
         profile: has a table ``[decide]``.
         values: the numbers of each pair.
         labels: True where the source was reused.
-        job: ``job.json`` of the scores.
+        job: of the scores.
 
     Raises:
         UserError: all pairs have the same label, every threshold calls too many negatives positive, or the scores are
@@ -171,7 +170,7 @@ def choose_settings(
     choice = profile.method_settings.choose(scores_by, truth, decide.max_false_positives)
     negatives = scores_by[choice.parameter][~truth]
     calibration = Calibration(
-        digest=job["input"],
+        digest=job.input,
         pairs=len(truth),
         positives=int(truth.sum()),
         f1=round(choice.f1, 6),
@@ -180,7 +179,7 @@ def choose_settings(
         negative_pairs=len(negatives),
         range=_find_range(values),
     )
-    model, dtype = job["fingerprint"] or None, profile.method_settings.find_dtype(job["models"])
+    model, dtype = job.fingerprint or None, profile.method_settings.find_dtype(job.models)
     same = (decide.calibrated_with, decide.dtype) == (model, dtype)
     noise = decide.noise if same else None
     return Calibrated(
@@ -190,7 +189,7 @@ def choose_settings(
             threshold=float(choice.threshold),
             strict=_find_strict(negatives, float(choice.threshold)),
             max_false_positives=decide.max_false_positives,
-            noise=LAST_DIGIT if noise is None and not job["models"] else noise,
+            noise=LAST_DIGIT if noise is None and not job.models else noise,
             calibrated_with=model,
             dtype=dtype,
             calibration=calibration,
@@ -204,9 +203,7 @@ def _find_strict(negatives: Floats, threshold: float) -> float:
     return max(threshold, float(np.nextafter(first_below, np.inf)))
 
 
-def _measure_noise(
-    profile: Profile, settings: MethodSettings, job: Mapping[str, Any], scores: Path, again: Path
-) -> float:
+def _measure_noise(profile: Profile, settings: MethodSettings, job: JobFile, scores: Path, again: Path) -> float:
     """Return the noise by the differences of two results, by the chosen settings.
 
     Raises:
@@ -215,16 +212,16 @@ def _measure_noise(
     other = require_job(again)
     check_scores_profile(profile, other, again, may_differ=("dtype",))
     _check_grid(profile, other, again)
-    if other["input"] != job["input"]:
+    if other.input != job.input:
         raise UserError("is a result of another input", "give one of the input of --scores", again)
-    if all(other[name] == job[name] for name in ("engine", "device", "models", "machine")):
+    if all(getattr(other, name) == getattr(job, name) for name in ("engine", "device", "models", "machine")):
         what = "was computed in the same way as --scores"
         raise UserError(what, "give a result of another --engine or --device, or of another machine", again)
-    values, other_values = ScoreFile(scores / SCORES), ScoreFile(again / SCORES)
+    values, other_values = (ScoreFile(folder / SCORES, ScoreLine.from_json) for folder in (scores, again))
     keys = [key for key in other_values if key in values]
     if not keys:
         raise UserError("has no pair in common with --scores", "score some of the same pairs", again)
-    both = ((file[key]["values"] for file in (values, other_values)) for key in keys)
+    both = ((file[key].values for file in (values, other_values)) for key in keys)
     return estimate_noise(max(abs(settings.compute_score(a) - settings.compute_score(b)) for a, b in both))
 
 
@@ -249,13 +246,13 @@ def _read_labelled_scores(
     directory: Path | None,
     truth: Path | None,
     scores: Path,
-    job: Mapping[str, Any],
+    job: JobFile,
     settings: MethodSettings,
     notices: Notices,
 ) -> tuple[list[bool], list[Values]]:
     """Return label and numbers of each scored pair with a label, in order."""
-    file = ScoreFile(scores / SCORES)
-    if job["task"] == "check":
+    file = ScoreFile(scores / SCORES, ScoreLine.from_json)
+    if job.task == "check":
         labelled = _match_check(truth, scores, job, file, settings)
     else:
         labelled = _match_input(directory, truth, scores, job, file, notices)
@@ -269,15 +266,15 @@ def _match_input(
     directory: Path | None,
     truth: Path | None,
     scores: Path,
-    job: Mapping[str, Any],
-    file: ScoreFile,
+    job: JobFile,
+    file: ScoreFile[ScoreLine],
     notices: Notices,
 ) -> list[tuple[bool, Values]]:
     """Return label and numbers of the pairs of a PAN folder."""
     if directory is None:
         raise UserError("the truth belongs to the input of `run`", "give its folder with --input", scores)
     corpus = read_pairs(directory, notices)
-    if job["input"] != hash_input(directory, "pairs", pairs=corpus):
+    if job.input != hash_input(directory, "pairs", pairs=corpus):
         raise UserError("these scores belong to another input", "give the input of `run --scores-only`", scores)
     folder = truth or find_truth(directory)
     if folder is None:
@@ -286,32 +283,30 @@ def _match_input(
     labelled = []
     for pair in corpus.pairs:
         if pair.key in file:
-            labelled.append((bool(passages[pair.key]), file[pair.key]["values"]))
-        elif job["limit"] is None:
+            labelled.append((bool(passages[pair.key]), file[pair.key].values))
+        elif job.limit is None:
             notices.add(UNSCORED_PAIR, str(pair.suspicious.path))
     return labelled
 
 
 def _match_check(
-    truth: Path | None, scores: Path, job: Mapping[str, Any], file: ScoreFile, settings: MethodSettings
+    truth: Path | None, scores: Path, job: JobFile, file: ScoreFile[ScoreLine], settings: MethodSettings
 ) -> list[tuple[bool, Values]]:
     """Return label and numbers of the pairs of a check that a table names; the better one of two directions."""
     if truth is None:
         raise UserError("the truth of a check is a table", "give suspicious,source,label with --truth", scores)
     labelled = []
     checked = [record.key for record in read_decisions(scores / DECISIONS)]
-    for key, label in match_labels(truth, checked, within_class=job["within_class"]).items():
-        directions = [file[form]["values"] for form in (key, key[::-1])[: 1 + job["within_class"]] if form in file]
+    for key, label in match_labels(truth, checked, within_class=job.within_class).items():
+        directions = [file[form].values for form in (key, key[::-1])[: 1 + job.within_class] if form in file]
         if directions:
             labelled.append((label, max(directions, key=settings.compute_score)))
     return labelled
 
 
-def check_scores_profile(
-    profile: Profile, job: Mapping[str, Any], scores: Path, may_differ: tuple[str, ...] = ()
-) -> None:
+def check_scores_profile(profile: Profile, job: JobFile, scores: Path, may_differ: tuple[str, ...] = ()) -> None:
     """Raise UserError if scores were made with other settings than those of a profile, apart from what is chosen."""
-    made = parse_profile(job["profile"], scores)
+    made = parse_profile(job.profile, scores)
     tables = [
         one.model_dump(exclude={"name", "description", "decide", "passages", "retrieval"}) for one in (profile, made)
     ]
@@ -327,9 +322,9 @@ def check_scores_profile(
         raise UserError(f"these scores were computed with another [{different[0]}]", remedy, scores)
 
 
-def _check_grid(profile: Profile, job: Mapping[str, Any], scores: Path) -> None:
+def _check_grid(profile: Profile, job: JobFile, scores: Path) -> None:
     """Raise UserError if scores do not cover the parameters that are chosen from."""
-    if not job["scores_only"] and profile.method_settings.parameters:
+    if not job.scores_only and profile.method_settings.parameters:
         raise UserError("these scores cover one parameter only", "use `run --scores-only`", scores)
 
 

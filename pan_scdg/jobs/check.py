@@ -5,19 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.check_input import CheckInput, CheckPaths, Indices, collect_texts
-from pan_scdg.jobs.decisions import (
-    DecidedPair,
-    DecisionRule,
-    compare_with_cohorts,
-    require_threshold,
-)
-from pan_scdg.jobs.options import RunOptions, describe_job
+from pan_scdg.jobs.decisions import DecisionRule, compare_with_cohorts, require_threshold
+from pan_scdg.jobs.options import RunOptions, make_job
 from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
-from pan_scdg.jobs.pipeline import PairScores, compute_pairs
+from pan_scdg.jobs.pipeline import DecidedPairs, MeasuredPairs, compute_pairs
 from pan_scdg.jobs.runner import Run, Task, run_task
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.methods import MethodOptions
@@ -25,7 +19,7 @@ from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, MeasuredPassage, Passage, Span, TextFile
+from pan_scdg.records import DocumentPair, MeasuredPassage, Passage, Reason, Span, TextFile
 from pan_scdg.report import wording
 from pan_scdg.report.html import render_report, save_page
 from pan_scdg.report.pages import read_report
@@ -33,13 +27,15 @@ from pan_scdg.report.records import Report
 from pan_scdg.report.table import ENCODING, format_best, format_pairs, format_texts, list_sentences
 from pan_scdg.results.files import PAGE, PAIRS_TABLE, TEXTS, TEXTS_TABLE, write_lines
 from pan_scdg.results.folder import WorkFolder, require_job
+from pan_scdg.results.job import CheckFacts, JobFile
+from pan_scdg.results.records import ANNOUNCED, SHARED, DecidedPair, ScoreLine, TextLine
 
 MAX_PAIRS = 10_000
 """Up to this number all pairs are scored; from more, a first stage leaves out those that cannot be reuse."""
 MIN_SHARING = 3
-"""Documents that share a passage, from which on a note says how many."""
-MAY_BE_GIVEN, MAX_BEFORE = "it may be given material: a colon announces it in both texts", 20
-"""Note, and the characters before a passage in which the colon is."""
+"""Documents that share a passage, from which on a reason says how many."""
+MAX_BEFORE = 20
+"""Characters before a passage in which a colon is that announces it."""
 MIN_OVERLAP = 0.5
 """Least share of a passage inside another one that counts as the same."""
 
@@ -97,7 +93,7 @@ def write_check(check_input: CheckInput, worker: PairWorker, options: CheckOptio
     return run_task(TextCheck(check_input, worker, options, notices))
 
 
-class TextCheck(Task):
+class TextCheck(Task[ScoreLine]):
     """The pairs of a check: decisions, passages, texts, tables and the page.
 
     Args:
@@ -107,6 +103,7 @@ class TextCheck(Task):
         notices: of reading, which the page shows.
     """
 
+    parse = staticmethod(ScoreLine.from_json)
     worker: PairWorker
 
     def __init__(self, check_input: CheckInput, worker: PairWorker, options: CheckOptions, notices: Notices) -> None:
@@ -123,15 +120,15 @@ class TextCheck(Task):
         self.input, self.worker, self.reading = check_input, worker, notices
         self.pairs = list(list_pairs(check_input))
         _check_count(len(self.pairs), check_input, worker)
-        self.job = _describe_check(worker, options, check_input)
+        self.job = _make_job(worker, options, check_input)
         self.directions: list[DocumentPair] = []
-        self.decided: list[DecidedPair] = []
+        self.decided: DecidedPairs = {}
         self.report: Report | None = None
 
-    def compute(self, run: Run) -> None:
+    def compute(self, run: Run[ScoreLine]) -> None:
         """Choose pairs, decide both directions, and pick and note what all pairs together show."""
         check_input, profile = self.input, self.worker.profile
-        rule = DecisionRule(profile, self.job)
+        rule = DecisionRule(profile, self.job.fingerprint, self.job.dtype)
         chosen = _choose_pairs(check_input, self.worker, rule, self.pairs)
         texts = [text.compared for text in check_input.texts]
         self.directions = [
@@ -139,35 +136,34 @@ class TextCheck(Task):
         ]
         kinds = {text.compared: text.kind for text in check_input.texts}
 
-        def review(decided: list[DecidedPair]) -> list[DecidedPair]:
-            picked = _pick_directions(decided) if check_input.within_class else decided
-            return compare_with_cohorts(picked, profile.method_settings, kinds)
+        scores = MeasuredPairs(run.work.scores)
 
-        scores = PairScores(run.work.scores)
+        def review(decided: DecidedPairs) -> DecidedPairs:
+            picked = _pick_directions(decided) if check_input.within_class else decided
+            return compare_with_cohorts(
+                picked, kinds, lambda pair: profile.method_settings.is_copy(scores[pair].values)
+            )
+
         common = (self.directions, self.worker, run.compute, scores, rule, Notices())
         decided = compute_pairs(*common, on_error="negative", review=review)
         if check_input.within_class:
             numbers = {text: number for number, text in enumerate(texts)}
-            decided = [_sort_sides(one, numbers) for one in decided]
+            decided = dict(_sort_sides(pair, one, numbers) for pair, one in decided.items())
         self.decided = _note_sharing(decided, check_input)
         not_listed = len(self.pairs) - len(chosen)
-        self.about["check"] = {
-            **_describe_reading(check_input, self.reading, not_listed),
-            "threshold": rule.threshold,
-        }
+        self.job = replace(self.job, check=_describe(check_input, self.reading, not_listed, rule.threshold))
 
-    def write(self, work: WorkFolder) -> list[str]:
+    def write(self, work: WorkFolder[ScoreLine]) -> list[str]:
         """Stage scores, decisions, passages, gains, texts, tables and the page."""
         texts = {text.compared: text.shown.text for text in self.input.texts}
-        gains = [(one.pair, one.gains) for one in self.decided if one.gains is not None]
         files = [
             write_scores(work, self.directions),
-            write_decisions(work.staged, self.decided),
-            *write_passages(work.staged, self.decided, lambda one, passage: _quote(one.pair, passage, texts)),
-            *([write_gains(work.staged, gains)] if gains else []),
+            write_decisions(work.staged, self.decided.values()),
+            *write_passages(work.staged, self.decided, lambda pair, passage: _quote(pair, passage, texts)),
+            *write_gains(work.staged, self.decided),
             _write_texts(work.staged, self.input),
         ]
-        self.report = read_report(work.staged, {**self.job, **self.about})
+        self.report = read_report(work.staged, self.job)
         for name, table in ((TEXTS_TABLE, format_texts(self.report)), (PAIRS_TABLE, format_pairs(self.report))):
             (work.staged / name).write_text(table, encoding=ENCODING, newline="")
         save_page(render_report(self.report), work.staged / PAGE)
@@ -201,15 +197,12 @@ def _check_count(count: int, check_input: CheckInput, worker: PairWorker) -> Non
         )
 
 
-def _describe_check(worker: PairWorker, options: CheckOptions, check_input: CheckInput) -> dict[str, Any]:
+def _make_job(worker: PairWorker, options: CheckOptions, check_input: CheckInput) -> JobFile:
     """Return all fields that the result depends on."""
     inputs = options.inputs
-    return describe_job(
-        "check",
-        worker.profile,
-        RunOptions(inputs.suspicious, options.output, options.device),
-        check_input.hash(),
-        worker.identify(),
+    same = RunOptions(inputs.suspicious, options.output, options.device)
+    return replace(
+        make_job("check", worker.profile, same, check_input.hash(), worker.identify()),
         fingerprint=worker.method.fingerprint,
         suspicious=inputs.suspicious.name,
         handout=None if inputs.handout is None else inputs.handout.name,
@@ -219,15 +212,11 @@ def _describe_check(worker: PairWorker, options: CheckOptions, check_input: Chec
     )
 
 
-def _describe_reading(check_input: CheckInput, notices: Notices, not_listed: int) -> dict[str, Any]:
-    """Return what the page says about reading: lines, files that are no part of any pair, and pairs left out."""
+def _describe(check_input: CheckInput, notices: Notices, not_listed: int, threshold: float | None) -> CheckFacts:
     lines = [line.removeprefix("warning: ") for line in notices.list_warnings()]
-    return {
-        # what was excluded comes first: it changes all that follows
-        "lines": [*check_input.excluded, *(f"{line[:1].upper()}{line[1:]}" for line in lines)],
-        "not_read": notices.left_out,
-        "not_listed": not_listed,
-    }
+    # what was excluded comes first: it changes all that follows
+    lines = [*check_input.excluded, *(f"{line[:1].upper()}{line[1:]}" for line in lines)]
+    return CheckFacts(lines, notices.left_out, not_listed, threshold)
 
 
 def _choose_pairs(
@@ -262,14 +251,14 @@ def _list_directions(check_input: CheckInput, indices: Indices) -> list[Indices]
     return [(i, j), (j, i)] if check_input.is_within_class(indices) else [(i, j)]
 
 
-def _pick_directions(decided: Sequence[DecidedPair]) -> list[DecidedPair]:
+def _pick_directions(decided: DecidedPairs) -> DecidedPairs:
     """Return the better direction of each pair of suspicious texts, and all other pairs."""
-    picked: dict[frozenset[TextFile], DecidedPair] = {}
-    for one in decided:
-        texts = frozenset(one.pair[:2])
-        if texts not in picked or _rank(one) < _rank(picked[texts]):
-            picked[texts] = one
-    return list(picked.values())
+    picked: dict[frozenset[TextFile], DocumentPair] = {}
+    for pair, one in decided.items():
+        texts = frozenset(pair[:2])
+        if texts not in picked or _rank(one) < _rank(decided[picked[texts]]):
+            picked[texts] = pair
+    return {pair: decided[pair] for pair in picked.values()}
 
 
 def _rank(one: DecidedPair) -> tuple[bool, bool, float]:
@@ -277,48 +266,44 @@ def _rank(one: DecidedPair) -> tuple[bool, bool, float]:
     return not one.decision, one.score is None, -(one.score or 0.0)
 
 
-def _sort_sides(one: DecidedPair, numbers: Mapping[TextFile, int]) -> DecidedPair:
+def _sort_sides(
+    pair: DocumentPair, one: DecidedPair, numbers: Mapping[TextFile, int]
+) -> tuple[DocumentPair, DecidedPair]:
     """Return a pair with the earlier text first; its numbers and gains are those of the direction of the score."""
-    pair = one.pair
     if numbers[pair.suspicious] < numbers[pair.source]:
-        return one
+        return pair, one
     passages = sorted(p._replace(passage=_swap_sides(p.passage)) for p in one.passages)
-    return one._replace(
-        pair=DocumentPair(pair.source, pair.suspicious), record=one.record.swap(), passages=tuple(passages), gains=None
-    )
+    return DocumentPair(pair.source, pair.suspicious), DecidedPair(one.record.swap(), tuple(passages))
 
 
 def _swap_sides(passage: Passage) -> Passage:
     return passage._replace(target=passage.source, source=passage.target)
 
 
-def _note_sharing(decided: Sequence[DecidedPair], check_input: CheckInput) -> list[DecidedPair]:
-    """Return the pairs; a passage that several suspicious texts share, or that a colon announces, has a note.
+def _note_sharing(decided: DecidedPairs, check_input: CheckInput) -> DecidedPairs:
+    """Return the pairs; a passage that several suspicious texts share, or that a colon announces, has a reason.
 
     They are the texts with passages at its place in the source; of two suspicious texts, in either of both.
     """
     written = {text.compared for text in check_input.suspicious} if check_input.within_class else set()
     sharing: defaultdict[TextFile, list[tuple[TextFile, Span]]] = defaultdict(list)
-    for one in decided:
+    for pair, one in decided.items():
         for p in one.passages:
-            sharing[one.pair.source].append((one.pair.suspicious, p.source))
-            if one.pair.source in written:
-                sharing[one.pair.suspicious].append((one.pair.source, p.target))
-    noted = []
-    for one in decided:
+            sharing[pair.source].append((pair.suspicious, p.source))
+            if pair.source in written:
+                sharing[pair.suspicious].append((pair.source, p.target))
+    noted = {}
+    for pair, one in decided.items():
         passages = []
         for p in one.passages:
-            count = _count_texts(p.source, sharing[one.pair.source])
-            if one.pair.source in written:
-                count = 1 + max(count, _count_texts(p.target, sharing[one.pair.suspicious]))
-            shared = "share it" if 2 * p.verbatim > 1 else "have a similar passage"
-            notes = (
-                [f"{count} of {len(check_input.suspicious)} suspicious texts {shared}"] if count >= MIN_SHARING else []
-            )
-            if _is_announced(one.pair.suspicious, p.target) and _is_announced(one.pair.source, p.source):
-                notes.append(MAY_BE_GIVEN)
-            passages.append(p._replace(note="; ".join(notes)))
-        noted.append(one._replace(passages=tuple(passages)))
+            count = _count_texts(p.source, sharing[pair.source])
+            if pair.source in written:
+                count = 1 + max(count, _count_texts(p.target, sharing[pair.suspicious]))
+            reasons = [Reason(SHARED, {"texts": count, "of": len(check_input.suspicious)})] * (count >= MIN_SHARING)
+            if _is_announced(pair.suspicious, p.target) and _is_announced(pair.source, p.source):
+                reasons.append(Reason(ANNOUNCED))
+            passages.append(p._replace(reasons=tuple(reasons)))
+        noted[pair] = replace(one, passages=tuple(passages))
     return noted
 
 
@@ -334,26 +319,17 @@ def _count_texts(span: Span, others: Sequence[tuple[TextFile, Span]]) -> int:
     return len({text for text, (begin, end) in others if min(end, span.end) - max(begin, span.begin) >= least})
 
 
-def _quote(pair: DocumentPair, passage: MeasuredPassage, texts: Mapping[TextFile, str]) -> dict[str, Any]:
-    """Return the whole sentences around a passage in both texts, and its note."""
-    return {
-        "sentences": list_sentences(texts[pair.suspicious], passage.target),
-        "sentences2": list_sentences(texts[pair.source], passage.source),
-        "note": passage.note,
-    }
+def _quote(pair: DocumentPair, passage: MeasuredPassage, texts: Mapping[TextFile, str]) -> tuple[list[str], list[str]]:
+    """Return the whole sentences around a passage in both texts."""
+    own, other = list_sentences(texts[pair.suspicious], passage.target), texts[pair.source]
+    return own, list_sentences(other, passage.source)
 
 
 def _write_texts(folder: Path, check_input: CheckInput) -> str:
     """Write the texts as they were read, with what was excluded; offsets of passages count their characters."""
     lines = (
-        {
-            "name": text.shown.name,
-            "kind": text.kind,
-            "words": text.words,
-            "warnings": text.shown.warnings,
-            "excluded": text.shown.excluded,
-            "text": text.shown.text,
-        }
+        TextLine(shown.name, text.kind, text.words, shown.warnings, shown.excluded, shown.text)
         for text in check_input.texts
+        for shown in [text.shown]
     )
     return write_lines(folder, TEXTS, lines)

@@ -2,17 +2,16 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import quantiles
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.logs import say
-from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, MethodSettings, Values
+from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Values
 from pan_scdg.profile import Profile
-from pan_scdg.records import DocumentPair, MeasuredPassage, Reason, TextFile, TokenGains
+from pan_scdg.records import DocumentPair, Reason, TextFile
 from pan_scdg.results.records import (
     DISGUISED,
     FEW_WORDS,
@@ -22,6 +21,7 @@ from pan_scdg.results.records import (
     TOO_LITTLE_TEXT,
     TOO_SHORT,
     USUAL_SCORE,
+    DecidedPair,
     Decision,
     Finding,
 )
@@ -39,54 +39,17 @@ COHORT_SPREAD = 7.0
 benchmarks/results/verdicts.md."""
 
 
-class DecidedPair(NamedTuple):
-    """A decided pair."""
-
-    pair: DocumentPair
-    record: Decision
-    measurements: Measurements | None = None
-    """What the method measured; None for a pair that could not be scored."""
-    passages: Sequence[MeasuredPassage] = ()
-    """Of both texts, measured; also those that do not count."""
-    gains: TokenGains | None = None
-    """Of the tokens in passages, if they were measured."""
-
-    @property
-    def score(self) -> float | None:
-        """Return the score; None for a pair that could not be scored."""
-        return self.record.score
-
-    @property
-    def decision(self) -> bool | None:
-        """Return True for reuse; None if no threshold applies."""
-        return self.record.decision
-
-    @property
-    def is_unclear(self) -> bool:
-        """Return True for a pair without reuse whose score a reader should look at all the same."""
-        return self.record.find_reason(*SIGNS) is not None
-
-    @property
-    def values(self) -> Values:
-        """Return the measured numbers by name; empty for a pair that could not be scored."""
-        return {} if self.measurements is None else self.measurements.values
-
-    def add(self, *reasons: Reason) -> "DecidedPair":
-        """Return the pair with further reasons."""
-        return self._replace(record=self.record.add(*reasons))
-
-
 class DecisionRule:
     """Compares scores with the threshold of a profile, as far as it applies to the model that gave them.
 
     Args:
         profile: has a table ``[decide]``.
-        job: its ``fingerprint`` and ``models``.
+        fingerprint: of the model that gave the scores; empty without one.
+        dtype: of that model.
     """
 
-    def __init__(self, profile: Profile, job: Mapping[str, Any]) -> None:
-        decide, fingerprint = profile.need_decide(), str(job["fingerprint"])
-        dtype = job["models"].get("language_model", {}).get("dtype")
+    def __init__(self, profile: Profile, fingerprint: str, dtype: str | None) -> None:
+        decide = profile.need_decide()
         self.method, self.settings = decide.method, profile.method_settings
         same_model = decide.calibrated_with in (None, fingerprint)
         same_dtype = decide.dtype in (None, dtype)
@@ -198,8 +161,10 @@ def find_finding(score: float | None, decision: bool | None, reasons: Sequence[R
 
 
 def compare_with_cohorts(
-    pairs: Sequence[DecidedPair], settings: MethodSettings, kinds: Mapping[TextFile, str]
-) -> list[DecidedPair]:
+    pairs: Mapping[DocumentPair, DecidedPair],
+    kinds: Mapping[TextFile, str],
+    is_copy: Callable[[DocumentPair], bool],
+) -> dict[DocumentPair, DecidedPair]:
     """Return the pairs; one whose score is usual among the other pairs of its texts is neither reuse nor unclear.
 
     Texts on one question are each other's controls; pairs with texts of another kind are none. A score is unusual if it
@@ -209,20 +174,20 @@ def compare_with_cohorts(
 
     Args:
         pairs: all pairs.
-        settings: of the method.
         kinds: the kind of each text.
+        is_copy: returns True for a pair that is reuse for its verbatim words alone.
     """
     scores: defaultdict[tuple[str, TextFile], list[float]] = defaultdict(list)
-    for one in pairs:
-        if one.score is not None and not (one.decision and kinds[one.pair.source] == "source"):
-            for text in (one.pair.suspicious, one.pair.source):
-                scores[kinds[one.pair.source], text].append(one.score)
-    compared = []
-    for one in pairs:
+    for pair, one in pairs.items():
+        if one.score is not None and not (one.decision and kinds[pair.source] == "source"):
+            for text in (pair.suspicious, pair.source):
+                scores[kinds[pair.source], text].append(one.score)
+    compared = {}
+    for pair, one in pairs.items():
         is_near = any(reason.code == JUST_BELOW for reason in one.record.reasons)
-        if (one.decision or is_near) and one.score is not None and not settings.is_copy(one.values):
-            kind = kinds[one.pair.source]
-            own, other = (list(scores[kind, text]) for text in (one.pair.suspicious, one.pair.source))
+        if (one.decision or is_near) and one.score is not None and not is_copy(pair):
+            kind = kinds[pair.source]
+            own, other = (list(scores[kind, text]) for text in (pair.suspicious, pair.source))
             for cohort in (own, other):
                 if one.score in cohort:
                     cohort.remove(one.score)
@@ -232,8 +197,8 @@ def compare_with_cohorts(
                     Reason(USUAL_SCORE, {"highest": max([*own, *other])}),
                 )
                 finding = find_finding(one.score, False, reasons)
-                one = one._replace(record=replace(one.record, decision=False, finding=finding, reasons=reasons))
-        compared.append(one)
+                one = replace(one, record=replace(one.record, decision=False, finding=finding, reasons=reasons))
+        compared[pair] = one
     return compared
 
 

@@ -42,6 +42,7 @@ from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, Feature
 from pan_scdg.results.files import DECISIONS
 from pan_scdg.results.folder import list_changed_files, read_job, require_job
+from pan_scdg.results.job import JobFile
 from pan_scdg.results.records import Decision, read_decisions
 
 NAMED_QUERIES = 3
@@ -168,7 +169,8 @@ def evaluate_output(known: Truth | None, output: Path) -> Evaluation:
 def is_check(output: Path) -> bool:
     """Return True for the result of a check; False for a damaged one of any task."""
     with suppress(UserError):
-        return bool(_read_job(output).get("task") == "check")
+        job = _read_job(output)
+        return job is not None and job.task == "check"
     return False
 
 
@@ -178,14 +180,14 @@ def evaluate_check(output: Path, truth: Path | None) -> Evaluation:
         raise UserError("the truth of a check is a table", "give suspicious,source,label with --truth", output)
     job = require_job(output, "check")
     records = {record.key: record for record in read_decisions(output / DECISIONS)}
-    labels = match_labels(truth, records, within_class=job["within_class"])
-    return _evaluate_decisions(output, job, labels, [records[key] for key in labels], job["input"])
+    labels = match_labels(truth, records, within_class=job.within_class)
+    return _evaluate_decisions(output, job, labels, [records[key] for key in labels], job.input)
 
 
 def evaluate_pairs(known: PairTruth, output: Path) -> Evaluation:
     """Evaluate pair decisions by F1 and other measures, and detections by plagdet."""
     job = _read_job(output)
-    pairs = known.pairs[: job.get("limit")]
+    pairs = known.pairs if job is None else known.pairs[: job.limit]
     passages = {pair.key: known.passages[pair.key] for pair in pairs}
     made = read_pair_output(output, pairs)
     labels = {key: bool(own) for key, own in passages.items()}
@@ -199,7 +201,7 @@ def evaluate_pairs(known: PairTruth, output: Path) -> Evaluation:
 
 def _evaluate_decisions(
     output: Path,
-    job: Mapping[str, Any],
+    job: JobFile | None,
     truth: Mapping[tuple[str, str], bool],
     records: Sequence[Decision],
     digest: str,
@@ -224,7 +226,7 @@ def _evaluate_decisions(
     unscored = sum(record.score is None for record in records)
     if 0 < unscored < len(records):  # else the system gives no scores
         notes.append(f"warning: {format_count(unscored, 'pair')} not scored and counted as negative")
-    notes += [f"warning: {job['partial']}"] if job.get("partial") else []
+    notes += [f"warning: {job.partial}"] if job and job.partial else []
     notes += list_changed_files(output, job)
     notes += _warn_about_calibration(job, digest)
     return Evaluation(output, tuple(notes), figures, intervals, pairs=decided)
@@ -260,9 +262,9 @@ def _measure_passages(
     )
 
 
-def _warn_about_calibration(job: Mapping[str, Any], digest: str) -> list[str]:
+def _warn_about_calibration(job: JobFile | None, digest: str) -> list[str]:
     """Return a warning if the evaluated pairs are those that the threshold was chosen on."""
-    decide = job.get("profile", {}).get("decide") or {}
+    decide = {} if job is None else job.profile.get("decide") or {}
     calibration = decide.get("calibration")
     if not calibration or calibration["digest"] != digest:
         return []
@@ -277,10 +279,10 @@ def _warn_about_calibration(job: Mapping[str, Any], digest: str) -> list[str]:
 def evaluate_run(known: QueryTruth, output: Path) -> Evaluation:
     """Evaluate a run with qrels by ir_measures and by TIRA's own rule."""
     qrels, job = known.qrels, _read_job(output)
-    if job.get("limit") is not None:
+    if job is not None and job.limit is not None:
         if known.directory is None:
             raise UserError("is a result of some of the queries", "give the folder of the input with --input", output)
-        done = {query.query_id for query in read_queries(known.directory, Notices())[: job["limit"]]}
+        done = {query.query_id for query in read_queries(known.directory, Notices())[: job.limit]}
         qrels = {query_id: grades for query_id, grades in qrels.items() if query_id in done}
     run = read_run(find_run_output(output))
     if qrels and not qrels.keys() & run.keys():
@@ -297,7 +299,7 @@ def evaluate_run(known: QueryTruth, output: Path) -> Evaluation:
     judged = {doc_id for grades in qrels.values() for doc_id in grades}
     if not any(doc_id in judged for ranking in run.values() for doc_id, _ in ranking):
         notes.append("warning: no document with a judgement is in the run: are these the qrels of its corpus?")
-    notes += [f"warning: {job['partial']}"] if job.get("partial") else []
+    notes += [f"warning: {job.partial}"] if job and job.partial else []
     notes += list_changed_files(output, job)
     figures = compute_retrieval_metrics(qrels, run)
     intervals = bootstrap_queries(queries) if len(qrels) > 1 else {}
@@ -343,6 +345,6 @@ def describe_estimate(estimate: float | Estimate) -> dict[str, float | None]:
     return {name: None if value is None or value != value else value for name, value in values.items()}
 
 
-def _read_job(output: Path) -> dict[str, Any]:
-    """Return ``job.json`` of an output folder; an empty one if there is none."""
-    return (read_job(output) if output.is_dir() else None) or {}
+def _read_job(output: Path) -> JobFile | None:
+    """Return ``job.json`` of an output folder; None if there is none."""
+    return read_job(output) if output.is_dir() else None

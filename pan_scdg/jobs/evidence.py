@@ -1,8 +1,8 @@
 """Write which source explains each passage of a query, and where in that source: ``evidence.jsonl``."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,10 @@ from pan_scdg.jobs.rerank import FinalRanking
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.progress import Progress
-from pan_scdg.records import Document, MeasuredPassage, Query
+from pan_scdg.records import Document, MeasuredPassage, Passage, Query, Span
 from pan_scdg.results.files import EVIDENCE, write_lines
 from pan_scdg.results.folder import ScoreFile
+from pan_scdg.results.records import EvidenceLine, MeasuredCandidate
 from pan_scdg.scdg.attribution import attribute_passages
 from pan_scdg.scdg.sequences import Offsets
 from pan_scdg.text.units import prepare_text
@@ -21,6 +22,8 @@ from pan_scdg.text.units import prepare_text
 UNIT_WORDS = 25
 """Least number of words of a unit that is attributed to a source: a sentence, or several short ones."""
 DECIMALS = 6
+NOWHERE = Span(0, 0)
+"""The place in the source of a passage that is like none of its parts."""
 
 
 def write_evidence(
@@ -28,69 +31,72 @@ def write_evidence(
     corpus: Corpus,
     queries: Sequence[Query],
     rankings: Mapping[str, FinalRanking],
-    scores: ScoreFile,
+    scores: ScoreFile[MeasuredCandidate],
     offsets: Mapping[str, Offsets],
 ) -> str:
     """Write a JSON line per passage of a query that a scored source explains; return the name of the file.
 
-    ``begin`` and ``end`` are characters of the query, ``rank`` is that of the source in the run, and ``gain`` and
-    ``margin`` (to the second-best source) are in nats per token; see `attribute_passages`. ``begin2`` and ``end2`` are
-    the characters of the source that the passage is most like, null if none is like it; see `find_counterparts`.
+    Passages and gains are those of `attribute_passages`; `find_counterparts` finds the place in the source that a
+    passage is most like.
     """
     lines = {
         query.query_id: list(_attribute(query, rankings[query.query_id], scores, offsets[query.query_id]))
         for query in queries
     }
-    _locate(corpus, queries, lines)
-    return write_lines(folder, EVIDENCE, (line for query in queries for line in lines[query.query_id]))
+    located = _locate(corpus, queries, lines)
+    return write_lines(folder, EVIDENCE, (line for query in queries for line in located[query.query_id]))
 
 
-def _attribute(query: Query, ranking: FinalRanking, scores: ScoreFile, offsets: Offsets) -> Iterator[dict[str, Any]]:
+def _attribute(
+    query: Query, ranking: FinalRanking, scores: ScoreFile[MeasuredCandidate], offsets: Offsets
+) -> Iterator[EvidenceLine]:
     """Yield the passages of a query with their sources, without the place in these."""
     ids = [doc_id for doc_id, score in ranking if score is not None]
     if not ids:
         return
-    gains = np.stack([scores.read_gains((query.query_id, doc_id)) for doc_id in ids])
+    gains = np.stack([np.array(scores.read_line((query.query_id, doc_id)).gains, np.float64) for doc_id in ids])
     units = prepare_text(query.text, UNIT_WORDS, keep_headings=True).spans
-    for passage in attribute_passages(gains, offsets[: gains.shape[1]], [(a, b) for a, b in units.tolist()]):
-        yield {
-            "query": query.query_id,
-            "begin": passage.begin,
-            "end": passage.end,
-            "document": ids[passage.best],
-            "rank": passage.best + 1,  # scored sources are at the top of the ranking
-            "gain": round(passage.gain, DECIMALS),
-            "second": None if passage.second is None else ids[passage.second],
-            "margin": None if passage.margin is None else round(passage.margin, DECIMALS),
-        }
+    for one in attribute_passages(gains, offsets[: gains.shape[1]], [(a, b) for a, b in units.tolist()]):
+        passage = MeasuredPassage(Passage(Span(one.begin, one.end), NOWHERE), 0.0, 0.0, round(one.gain, DECIMALS))
+        rank = one.best + 1  # scored sources are at the top of the ranking
+        second = None if one.second is None else ids[one.second]
+        margin = None if one.margin is None else round(one.margin, DECIMALS)
+        yield EvidenceLine(query.query_id, ids[one.best], rank, passage, second, margin)
 
 
-def _locate(corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Add to each line the place in its source and the similarity of both sides; few texts are in memory at a time."""
+def _locate(
+    corpus: Corpus, queries: Sequence[Query], lines: Mapping[str, Sequence[EvidenceLine]]
+) -> dict[str, list[EvidenceLine]]:
+    """Return the lines with the place in the source and the similarity of both sides; few texts are in memory."""
     by_id = {query.query_id: query for query in queries}
-    by_source: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for query_id, rows in lines.items():
-        for row in rows:
-            by_source.setdefault(row["document"], {}).setdefault(query_id, []).append(row)
+    located = {query_id: list(own) for query_id, own in lines.items()}
+    by_source: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for query_id, own in lines.items():
+        for number, line in enumerate(own):
+            by_source[line.document][query_id].append(number)
     with Progress("locating passages", len(by_source)) as progress:
         for document in corpus.select(by_source):
-            for query_id, rows in by_source[document.doc_id].items():
-                query, spans = by_id[query_id], [(row["begin"], row["end"]) for row in rows]
-                counterparts = find_counterparts(query.text, document.text, spans, UNIT_WORDS)
+            for query_id, numbers in by_source[document.doc_id].items():
+                query, spans = by_id[query_id], [lines[query_id][number].passage.target for number in numbers]
+                places = find_counterparts(query.text, document.text, spans, UNIT_WORDS)
                 restored = restore_spans(query.original, spans).tolist()
-                for row, (begin, end), evidence in zip(rows, restored, counterparts, strict=True):
-                    row.update(begin=begin, end=end, **_describe_place(evidence, document))
+                for number, span, place in zip(numbers, restored, places, strict=True):
+                    line = located[query_id][number]
+                    passage = _place(line.passage, Span(*span), place, document)
+                    located[query_id][number] = line._replace(passage=passage)
             progress.update()
+    return located
 
 
-def _describe_place(evidence: MeasuredPassage | None, document: Document) -> dict[str, int | float | None]:
-    """Return the place in the source and the similarity of both sides."""
-    if evidence is None:
-        return {"begin2": None, "end2": None, "similarity": 0.0, "verbatim": 0.0}
-    ((begin, end),) = restore_spans(document.original, evidence.source).tolist()
-    return {
-        "begin2": begin,
-        "end2": end,
-        "similarity": round(evidence.similarity, DECIMALS),
-        "verbatim": round(evidence.verbatim, DECIMALS),
-    }
+def _place(
+    passage: MeasuredPassage, target: Span, place: MeasuredPassage | None, document: Document
+) -> MeasuredPassage:
+    """Return a passage in characters of the files, with its place in the source and the similarity of both sides."""
+    if place is None:
+        return passage._replace(passage=Passage(target, NOWHERE))
+    (source,) = restore_spans(document.original, place.source).tolist()
+    return passage._replace(
+        passage=Passage(target, Span(*source)),
+        similarity=round(place.similarity, DECIMALS),
+        verbatim=round(place.verbatim, DECIMALS),
+    )

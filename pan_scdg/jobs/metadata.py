@@ -14,6 +14,7 @@ from pan_scdg.commit import find_commit
 from pan_scdg.models.devices import list_gpus
 from pan_scdg.resources import count_cores, find_processor, measure_memory
 from pan_scdg.results.files import METADATA
+from pan_scdg.results.job import JobFile
 from pan_scdg.version import __version__
 
 UNKNOWN_DATASET = "id"
@@ -23,7 +24,7 @@ TEAM, REPOSITORY = "PAN_SCDG_TEAM", "PAN_SCDG_REPOSITORY"
 STARTED = time.time()
 
 
-def write_metadata(folder: Path, job: Mapping[str, Any], seconds: Mapping[str, float] | None = None) -> str:
+def write_metadata(folder: Path, job: JobFile, seconds: Mapping[str, float] | None = None) -> str:
     """Write the file about the result of a job into a folder; return its name.
 
     ``seconds`` are those of the stages that this process computed, by their names.
@@ -38,25 +39,25 @@ def write_metadata(folder: Path, job: Mapping[str, Any], seconds: Mapping[str, f
     return METADATA
 
 
-def describe_run(job: Mapping[str, Any]) -> dict[str, Any]:
+def describe_run(job: JobFile) -> dict[str, Any]:
     """Return the fields of ir_metadata about this process and its job."""
-    profile = job["profile"]
+    profile = job.profile
     dataset = os.environ.get("TIRA_DATASET_ID", UNKNOWN_DATASET)
     team, repository = os.environ.get(TEAM), os.environ.get(REPOSITORY)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    tag = profile["retrieval"]["tag"] if job["task"] == "retrieval" else profile["name"]
+    tag = profile["retrieval"]["tag"] if job.task == "retrieval" else profile["name"]
     return {
         "schema version": 0.2,
         "tag": tag,
         **({"actor": {"team": team}} if team else {}),
         "method": {"name": f"profile {profile['name']}", "description": profile["description"]},
-        "data": {"test collection": {"name": f"SHA-256 {job['input']}" if dataset == UNKNOWN_DATASET else dataset}},
+        "data": {"test collection": {"name": f"SHA-256 {job.input}" if dataset == UNKNOWN_DATASET else dataset}},
         "platform": {
             "operating system": {"name": platform.system(), "kernel": platform.release()},
             "hardware": {
                 "cpu": {"model": find_processor(), "number of cores": count_cores()},
                 "ram": f"{measure_memory() >> 20} MB",
-                "gpus": [] if job["device"] == "cpu" else list_gpus(),
+                "gpus": [] if job.device == "cpu" else list_gpus(),
             },
         },
         "implementation": {
@@ -73,7 +74,10 @@ def describe_run(job: Mapping[str, Any]) -> dict[str, Any]:
             },
             "ram": {"used process": {"max": f"{used.ru_maxrss >> 10} MB"}},
         },
-        "pan_scdg": {"version": __version__, "job": dict(job)},
+        "pan_scdg": {
+            "version": __version__,
+            "job": {**job.identify(), **({"deadline": job.deadline} if job.deadline else {})},
+        },
     }
 
 

@@ -1,5 +1,6 @@
 """The options of a run, and the fields of ``job.json`` that follow from them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,9 +16,9 @@ from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.models.devices import describe_hiding, resolve_device
 from pan_scdg.profile import Profile
 from pan_scdg.resources import limit_threads
+from pan_scdg.results.job import JobFile, TaskName
 
 Item = TypeVar("Item")
-Task = Literal["pairs", "retrieval", "check"]
 OnError = Literal["stop", "negative", "raise"]
 """Treatment of pairs that cannot be scored: stop and name all of them, decide them negative with the reason, or, in
 Python, raise the first error."""
@@ -128,28 +129,27 @@ def choose_items(
     return chosen, Partial(len(chosen), len(items), what) if len(chosen) < len(items) else None
 
 
-def describe_job(
-    task: Task, profile: Profile, options: RunOptions, input_digest: str, models: dict[str, Any], **more: Any
-) -> dict[str, Any]:
-    """Return all fields that the result depends on, as JSON values without paths."""
-    return {
-        "task": task,
-        "code": hash_job_code(task, profile),
-        "input": input_digest,
-        "profile": profile.model_dump(mode="json", exclude_none=True),
-        "models": models,
-        "device": options.device,
-        "asked_engine": options.engine or "packed",  # `engine` is the one that computed
-        "keep_gains": options.keep_gains,
-        "scores_only": options.scores_only,
-        "report": options.report,
-        "limit": options.limit,
-        "sample": options.sample,
-        **more,
-    }
+def make_job(
+    task: TaskName, profile: Profile, options: RunOptions, input_digest: str, models: Mapping[str, Any]
+) -> JobFile:
+    """Return the fields that results of all tasks depend on."""
+    return JobFile(
+        task=task,
+        code=hash_job_code(task, profile),
+        input=input_digest,
+        profile=profile.model_dump(mode="json", exclude_none=True),
+        models=models,
+        device=options.device,
+        asked_engine=options.engine or "packed",
+        keep_gains=options.keep_gains,
+        scores_only=options.scores_only,
+        report=options.report,
+        limit=options.limit,
+        sample=options.sample,
+    )
 
 
-def hash_job_code(task: Task, profile: Profile) -> str:
+def hash_job_code(task: TaskName, profile: Profile) -> str:
     """Return the hash of the code that computes a task, with the file of a method from outside of the package."""
     decides = task != "retrieval" and profile.decide is not None
     return hash_code(type(profile.method_settings) if decides else None)

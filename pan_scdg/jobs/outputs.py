@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.normal_form import compose
+from pan_scdg.pan.detections import DETECTED
 from pan_scdg.pan.runs import RUN_NAMES
 from pan_scdg.pan.text_alignment import name_detection
 from pan_scdg.pan.truth import TAG, read_features, read_reference
@@ -20,7 +21,6 @@ from pan_scdg.results.files import DECISIONS, SCORES
 from pan_scdg.results.folder import WORK_FOLDER
 from pan_scdg.results.records import Decision, read_decisions
 
-DETECTED = "detected-plagiarism"
 NAMED_FILES = 3
 """Most files that a warning names."""
 NAMED_FOLDERS = 5

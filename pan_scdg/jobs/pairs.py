@@ -8,10 +8,10 @@ from typing import Any
 
 from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.decisions import DecidedPair, DecisionRule, require_threshold
-from pan_scdg.jobs.options import OnError, RunOptions, choose_items, describe_job
+from pan_scdg.jobs.decisions import DecisionRule, require_threshold
+from pan_scdg.jobs.options import OnError, RunOptions, choose_items, make_job
 from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
-from pan_scdg.jobs.pipeline import PairScores, compute_pairs, score_pairs
+from pan_scdg.jobs.pipeline import MeasuredPairs, compute_pairs, score_pairs
 from pan_scdg.jobs.runner import Run, Task, run_task
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.methods import UNKNOWN_SCRIPT, MethodOptions
@@ -24,11 +24,11 @@ from pan_scdg.pan.prepare import read_names
 from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, format_count
-from pan_scdg.records import DocumentPair, Passage, Reason, Span, TokenGains
+from pan_scdg.records import DocumentPair, Passage, Reason, Span
 from pan_scdg.report.wording import DISGUISE, NOT_ENGLISH, UNLIKE_WORDS, describe_fact, describe_reason
-from pan_scdg.results.files import DECISIONS, SCORES
+from pan_scdg.results.files import DECISIONS, GAINS, SCORES, write_lines
 from pan_scdg.results.folder import ScoreFile, WorkFolder
-from pan_scdg.results.records import DISGUISED, SIDES
+from pan_scdg.results.records import DISGUISED, SIDES, DecidedPair, GainsLine, ScoreLine
 from pan_scdg.scdg.calibration_range import RARE_WORDS
 
 MIN_DETECTIONS = 2
@@ -45,7 +45,7 @@ def detect_pairs(profile: Profile, options: RunOptions) -> list[str]:
     return run_task(PairDetection(profile, options))
 
 
-class PairDetection(Task):
+class PairDetection(Task[ScoreLine]):
     """The pairs of a PAN folder: scores, decisions, detections and passages.
 
     Args:
@@ -53,6 +53,7 @@ class PairDetection(Task):
         options: of ``run``.
     """
 
+    parse = staticmethod(ScoreLine.from_json)
     worker: PairWorker
 
     def __init__(self, profile: Profile, options: RunOptions) -> None:
@@ -61,32 +62,29 @@ class PairDetection(Task):
             require_threshold(profile)
         corpus = read_pairs(options.input, self.notices, may_lack_files=options.on_error == "negative")
         self.pairs, part = choose_items(corpus.pairs, options, "pairs")
-        self.note_part(part)
         self.names = read_names(corpus.pairs_file.parent)
         self.statistics = count_sources(profile, corpus.pairs, options.on_error)
         explains = options.report and profile.gains is not None
         self.profile = profile
         self.worker = PairWorker(profile, _choose_method_options(profile, options), self.statistics, explains)
-        self.job = describe_job(
-            "pairs",
-            profile,
-            options,
-            hash_input(options.input, "pairs", pairs=corpus),
-            self.worker.identify(),
+        digest = hash_input(options.input, "pairs", pairs=corpus)
+        self.job = replace(
+            make_job("pairs", profile, options, digest, self.worker.identify()),
             fingerprint=self.worker.method.fingerprint,
             names=hash_text(json.dumps(sorted(self.names.items()))) if self.names else None,
         )
-        self.decided: list[DecidedPair] = []
+        self.note_part(part)
+        self.decided: dict[DocumentPair, DecidedPair] = {}
         self.scored = 0
 
-    def compute(self, run: Run) -> None:
+    def compute(self, run: Run[ScoreLine]) -> None:
         """Score the pairs, decide them and find their passages."""
-        options, scores = self.options, PairScores(run.work.scores)
+        options, scores = self.options, MeasuredPairs(run.work.scores)
         common = (self.pairs, self.worker, run.compute, scores)
         if options.scores_only:
             score_pairs(*common, self.notices, options.on_error)
         else:
-            rule = DecisionRule(self.profile, self.job)
+            rule = DecisionRule(self.profile, self.job.fingerprint, self.job.dtype)
             self.decided = compute_pairs(
                 *common, rule, self.notices, on_error=options.on_error, for_page=options.report
             )
@@ -99,29 +97,27 @@ class PairDetection(Task):
         """Note what concerns all pairs, or those of a language."""
         for reason in self.profile.method_settings.warn_of_sources(self.statistics, rule.threshold):
             self.lines.append(f"warning: {describe_fact(reason)}")
-            self.decided = [one if one.decision else one.add(reason) for one in self.decided]
+            self.decided = {pair: one if one.decision else one.add(reason) for pair, one in self.decided.items()}
         note_languages(self.decided, self.notices)
         self._rule = rule
 
-    def write(self, work: WorkFolder) -> list[str]:
+    def write(self, work: WorkFolder[ScoreLine]) -> list[str]:
         """Stage detections, passages, decisions, scores and gains."""
         files = [write_scores(work, self.pairs)]
         if not self.options.scores_only:
-            detected = [add_detections(one, self.worker) for one in self.decided]
-            self.decided = [add_names(one, self.names) for one, _ in detected]
+            detected = {pair: add_detections(pair, one, self.worker) for pair, one in self.decided.items()}
+            self.decided = {pair: add_names(one, self.names) for pair, (one, _) in detected.items()}
             files = [
                 *write_detections(work.staged, detected),
                 *write_passages(work.staged, self.decided),
-                write_decisions(work.staged, self.decided),
+                write_decisions(work.staged, self.decided.values()),
                 *files,
             ]
-            count = sum(bool(detections) for _, detections in detected)
+            count = sum(bool(detections) for _, detections in detected.values())
             self.lines += warn_about_few_detections(self._rule, count, self.options.output)
         if self.worker.options.keep_gains:
-            files.append(write_gains(work.staged, _read_gains(self.pairs, work.scores)))
-        elif any(one.gains for one in self.decided):
-            files.append(write_gains(work.staged, [(one.pair, one.gains) for one in self.decided if one.gains]))
-        return files
+            return [*files, write_lines(work.staged, GAINS, _read_gains(self.pairs, work.scores))]
+        return [*files, *write_gains(work.staged, self.decided)]
 
     def summarise(self) -> list[str]:
         """Return the line about the number of pairs."""
@@ -137,34 +133,33 @@ def _choose_method_options(profile: Profile, options: RunOptions) -> MethodOptio
     return replace(options.method, keep_gains=options.keep_gains or shows_gains)
 
 
-def _read_gains(pairs: Sequence[DocumentPair], scores: ScoreFile) -> Iterator[tuple[DocumentPair, TokenGains]]:
+def _read_gains(pairs: Sequence[DocumentPair], scores: ScoreFile[ScoreLine]) -> Iterator[GainsLine]:
     """Yield the gains of all tokens of each scored pair, which are in memory one pair at a time."""
     for pair in pairs:
-        if pair.key in scores:
-            line = scores.read_line(pair.key)
-            yield pair, TokenGains(line["offsets"], line["gains"])
+        if pair.key in scores and (gains := scores.read_line(pair.key).gains) is not None:
+            yield GainsLine(pair.key, gains)
 
 
-def note_languages(decided: Sequence[DecidedPair], notices: Notices) -> None:
+def note_languages(decided: Mapping[DocumentPair, DecidedPair], notices: Notices) -> None:
     """Count the texts in scripts or languages that the profile does not know, and those that are disguised."""
     told = {RARE_WORDS: UNLIKE_WORDS, OTHER_LANGUAGE: NOT_ENGLISH, DISGUISED: DISGUISE}
-    for one in decided:
+    for pair, one in decided.items():
         for reason in one.record.reasons:
             if reason.code in {UNKNOWN_SCRIPT, *told}:
                 what = told.get(reason.code) or describe_reason(reason, one.record)
                 characters = reason.numbers.get("characters")
-                text = one.pair.source if reason.numbers.get("side") == SIDES[1] else one.pair.suspicious
+                text = pair.source if reason.numbers.get("side") == SIDES[1] else pair.suspicious
                 notices.add(f"{what} ({characters})" if characters else what, str(text.path))
 
 
-def add_detections(one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, Sequence[Passage]]:
+def add_detections(pair: DocumentPair, one: DecidedPair, worker: PairWorker) -> tuple[DecidedPair, Sequence[Passage]]:
     """Return a pair and the passages of its detection XML, with a warning if a positive one has no own passages."""
     if not one.decision:
         return one, ()
     has_passages = worker.profile.passages is not None
     if has_passages and one.passages:
         return one, [passage.passage for passage in one.passages]
-    texts = worker.read_texts(one.pair)
+    texts = worker.read_texts(pair)
     if not has_passages:
         detections = tuple(map(texts.restore, worker.method.detect(texts)))
         return (one, detections) if detections else (one.add(UNDETECTED), ())
@@ -176,15 +171,15 @@ def add_names(one: DecidedPair, names: Mapping[str, str]) -> DecidedPair:
     """Return a pair with the user's own names of its documents, if there are any."""
     if not names:
         return one
-    suspicious, source = (names.get(doc_id, doc_id) for doc_id in one.pair.key)
-    return one._replace(record=replace(one.record, suspicious_name=suspicious, source_name=source))
+    suspicious, source = (names.get(doc_id, doc_id) for doc_id in one.record.key)
+    return replace(one, record=replace(one.record, suspicious_name=suspicious, source_name=source))
 
 
-def write_detections(folder: Path, detected: Sequence[tuple[DecidedPair, Sequence[Passage]]]) -> list[str]:
+def write_detections(folder: Path, detected: Mapping[DocumentPair, tuple[DecidedPair, Sequence[Passage]]]) -> list[str]:
     """Write a detection XML for each pair; return the names of the files."""
-    for one, detections in detected:
-        (folder / name_detection(one.pair)).write_bytes(format_detection(one.pair, detections))
-    return [name_detection(one.pair) for one, _ in detected]
+    for pair, (_, detections) in detected.items():
+        (folder / name_detection(pair)).write_bytes(format_detection(pair, detections))
+    return [name_detection(pair) for pair in detected]
 
 
 def count_sources(profile: Profile, pairs: Sequence[DocumentPair], on_error: OnError) -> Any:

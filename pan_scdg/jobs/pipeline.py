@@ -6,20 +6,20 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pan_scdg.errors import InputError, UserError, UserErrors
-from pan_scdg.jobs.decisions import MIN_WORDS, DecidedPair, DecisionRule
+from pan_scdg.jobs.decisions import MIN_WORDS, DecisionRule
 from pan_scdg.jobs.options import OnError
 from pan_scdg.jobs.worker import PairWorker, PassageTask, ScoreTask
 from pan_scdg.methods import Measurements
 from pan_scdg.normal_form import SURPLUS_MARKS, has_surplus_marks
 from pan_scdg.notices import Notices
 from pan_scdg.progress import Progress
-from pan_scdg.records import DocumentPair, MeasuredPassage, Reason, TextPair, TokenGains
+from pan_scdg.records import DocumentPair, Reason, TextPair, TokenGains
 from pan_scdg.results.folder import ScoreFile
-from pan_scdg.results.records import DISGUISED, FEW_WORDS, SIDES, parse_reason
+from pan_scdg.results.records import DISGUISED, FEW_WORDS, GAIN_DECIMALS, SIDES, DecidedPair, Key, ScoreLine
 from pan_scdg.text.disguise import find_disguise
 from pan_scdg.text.units import count_words
 
@@ -38,32 +38,34 @@ SAVE_SECONDS = 2.0
 """Least time between two writes of the scores of a batch that is being computed."""
 Compute = Callable[[Iterable[Any]], Iterator[Any]]
 """Computes tasks of a `PairWorker`, in order: `jobs.cluster.Workers.map`."""
-Review = Callable[[list[DecidedPair]], list[DecidedPair]]
+DecidedPairs = dict[DocumentPair, DecidedPair]
+"""Decided pairs by their documents, in order."""
+Review = Callable[[DecidedPairs], DecidedPairs]
 """A rule about all decided pairs together, before passages are searched."""
 
 
-class PairScores:
-    """The scores of pairs, in memory and, if they belong to a result, in its score file.
+class MeasuredPairs:
+    """What was measured on pairs, in memory and, if it belongs to a result, in its score file.
 
     Args:
-        file: scores of a stopped run, to which new ones are appended; None: they stay in memory.
+        file: that of a stopped run, to which new pairs are appended; None: they stay in memory.
     """
 
-    def __init__(self, file: ScoreFile | None = None) -> None:
+    def __init__(self, file: ScoreFile[ScoreLine] | None = None) -> None:
         self._file = file
-        self._scores: dict[tuple[str, str], Measurements] = {}
+        self._own: dict[Key, Measurements] = {}
         self.late: list[DocumentPair] = []
         """Pairs for which there was no time, or no device."""
 
     def __contains__(self, pair: DocumentPair) -> bool:
-        return pair.key in (self._scores if self._file is None else self._file)
+        return pair.key in (self._own if self._file is None else self._file)
 
     def __getitem__(self, pair: DocumentPair) -> Measurements:
-        """Return the score of a pair; gains of tokens that are in a file are left there."""
+        """Return what was measured on a pair; gains of tokens that are in a file are left there."""
         if self._file is None:
-            return self._scores[pair.key]
+            return self._own[pair.key]
         line = self._file[pair.key]
-        return Measurements(line["values"], tuple(map(parse_reason, line["reasons"])))
+        return Measurements(dict(line.values), line.reasons)
 
     @property
     def are_kept(self) -> bool:
@@ -75,34 +77,34 @@ class PairScores:
         if self._file is not None:
             self._file.total = pairs
 
-    def append(self, scores: Mapping[DocumentPair, Measurements]) -> None:
-        """Add scores."""
+    def append(self, batch: Mapping[DocumentPair, Measurements]) -> None:
+        """Add pairs."""
         if self._file is None:
-            self._scores |= {pair.key: score for pair, score in scores.items()}
+            self._own |= {pair.key: measured for pair, measured in batch.items()}
         else:
-            self._file.append(_make_line(pair, score) for pair, score in scores.items())
+            self._file.append(_make_line(pair, measured) for pair, measured in batch.items())
 
 
-class _ScoreSaver:
-    """Adds the scores of batches; inside its context also those of a batch that is being computed.
+class _Saver:
+    """Adds what was measured on the pairs of batches; inside its context also those of a batch that is being computed.
 
     Args:
         worker: reports each score, if it computes in this process.
         pairs: all that are scored.
-        scores: those in a file are written every `SAVE_SECONDS`.
+        measured: pairs in a file are written every `SAVE_SECONDS`.
         progress: counts them.
     """
 
     def __init__(
-        self, worker: PairWorker, pairs: Iterable[DocumentPair], scores: PairScores, progress: Progress
+        self, worker: PairWorker, pairs: Iterable[DocumentPair], measured: MeasuredPairs, progress: Progress
     ) -> None:
-        self._worker, self._scores, self._progress = worker, scores, progress
+        self._worker, self._measured, self._progress = worker, measured, progress
         self._pairs = {pair.key: pair for pair in pairs}
         self._waiting: dict[DocumentPair, Measurements] = {}
         self._saved, self._finished = time.monotonic(), 0
 
-    def __enter__(self) -> "_ScoreSaver":
-        if self._scores.are_kept:
+    def __enter__(self) -> "_Saver":
+        if self._measured.are_kept:
             self._worker.on_score = self._add
         return self
 
@@ -110,37 +112,31 @@ class _ScoreSaver:
         self._worker.on_score = None
         self._save()
 
-    def _add(self, texts: TextPair, score: Measurements) -> None:
-        self._waiting[self._pairs[texts.target_id, texts.source_id]] = score
+    def _add(self, texts: TextPair, one: Measurements) -> None:
+        self._waiting[self._pairs[texts.target_id, texts.source_id]] = one
         self._progress.update()
         if time.monotonic() - self._saved >= SAVE_SECONDS:
             self._save()
 
     def _save(self) -> None:
         waiting, self._waiting, self._saved = self._waiting, {}, time.monotonic()
-        self._scores.append({pair: score for pair, score in waiting.items() if pair not in self._scores})
+        self._measured.append({pair: one for pair, one in waiting.items() if pair not in self._measured})
 
     def finish(self, results: Mapping[DocumentPair, object]) -> None:
-        """Add the scores among the results of a batch."""
-        self._waiting = {pair: score for pair, score in results.items() if isinstance(score, Measurements)}
+        """Add what was measured, among the results of a batch."""
+        self._waiting = {pair: one for pair, one in results.items() if isinstance(one, Measurements)}
         self._save()
         self._finished += len(results)
         self._progress.update(self._finished - self._progress.done)
 
 
-def _make_line(pair: DocumentPair, score: Measurements) -> dict[str, Any]:
-    suspicious, source = pair.key
-    line: dict[str, Any] = {
-        "suspicious": suspicious,
-        "source": source,
-        "values": {name: value if isinstance(value, int) else float(value) for name, value in score.values.items()},
-        "reasons": [reason.to_json() for reason in score.reasons],
-    }
-    if score.incidents:
-        line["incidents"] = list(score.incidents)
-    if score.gains is not None and score.offsets is not None:
-        line |= {"gains": [round(gain, 6) for gain in score.gains.gains.tolist()], "offsets": score.offsets.tolist()}
-    return line
+def _make_line(pair: DocumentPair, measured: Measurements) -> ScoreLine:
+    values = {name: value if isinstance(value, int) else float(value) for name, value in measured.values.items()}
+    tokens = None
+    if measured.gains is not None and measured.offsets is not None:
+        gains = tuple(round(gain, GAIN_DECIMALS) for gain in measured.gains.gains.tolist())
+        tokens = TokenGains(tuple(map(tuple, measured.offsets.tolist())), gains)
+    return ScoreLine(*pair.key, values, measured.reasons, measured.incidents, tokens)
 
 
 @dataclass
@@ -158,7 +154,7 @@ def compute_pairs(
     pairs: Sequence[DocumentPair],
     worker: PairWorker,
     compute: Compute,
-    scores: PairScores,
+    measured: MeasuredPairs,
     rule: DecisionRule,
     notices: Notices,
     *,
@@ -166,7 +162,7 @@ def compute_pairs(
     for_page: bool = True,
     measured_pairs: int = MAX_MEASURED_PAIRS,
     review: Review | None = None,
-) -> list[DecidedPair]:
+) -> DecidedPairs:
     """Score and decide pairs, and find their passages.
 
     Args:
@@ -174,7 +170,7 @@ def compute_pairs(
         worker: opened the method; its language model explains passages if ``worker.explains``.
         compute: computes the tasks of the worker; with a deadline it may end before the last one, and then pairs have
             no score or no passages.
-        scores: those of a stopped run are not computed again.
+        measured: pairs of a stopped run are not computed again.
         rule: decides by score.
         notices: counts what is unusual in the texts.
         on_error: treatment of pairs that cannot be scored.
@@ -188,18 +184,18 @@ def compute_pairs(
     Raises:
         UserError: see `score_pairs`.
     """
-    checked = score_pairs(pairs, worker, compute, scores, notices, on_error)
-    decided = decide_pairs(pairs, checked, scores, rule)
+    checked = score_pairs(pairs, worker, compute, measured, notices, on_error)
+    decided = decide_pairs(pairs, checked, measured, rule)
     if review is not None:
         decided = review(decided)
-    return _add_passages(decided, worker, compute, for_page, measured_pairs)
+    return _add_passages(decided, measured, worker, compute, for_page, measured_pairs)
 
 
 def score_pairs(
     pairs: Sequence[DocumentPair],
     worker: PairWorker,
     compute: Compute,
-    scores: PairScores,
+    measured: MeasuredPairs,
     notices: Notices,
     on_error: OnError = "stop",
 ) -> CheckedPairs:
@@ -214,16 +210,16 @@ def score_pairs(
     """
     checked = _check_pairs(pairs, worker, notices, on_error)
     refused, settings = len(checked.errors), worker.profile.method_settings
-    scores.expect(len(checked.lengths))
+    measured.expect(len(checked.lengths))
     batches = [
         (batch, numbers)
         for batch in make_batches(checked.lengths, settings.max_batch, settings.shares_texts)
-        if (numbers := [number for number, pair in enumerate(batch) if pair not in scores])
+        if (numbers := [number for number, pair in enumerate(batch) if pair not in measured])
     ]
     tasks = (ScoreTask([worker.read_texts(pair) for pair in batch], numbers) for batch, numbers in batches)
     with (
         Progress("scoring pairs", sum(len(numbers) for _, numbers in batches)) as progress,
-        _ScoreSaver(worker, checked.lengths, scores, progress) as saver,
+        _Saver(worker, checked.lengths, measured, progress) as saver,
     ):
         for (batch, numbers), results in zip(batches, compute(tasks)):
             computed = {batch[number]: result for number, result in zip(numbers, results, strict=True)}
@@ -235,9 +231,9 @@ def score_pairs(
                     what = f"with {pair.source.doc_id} as source: {e.what}"
                     checked.errors[pair] = UserError(what, e.remedy, pair.suspicious.path)
             _stop_on_errors(checked, on_error)
-    scores.late = [pair for pair in checked.lengths if pair not in scores and pair not in checked.errors]
-    checked.errors |= {pair: UserError(LATE, "give the run more time", pair.suspicious.path) for pair in scores.late}
-    for error in list(checked.errors.values())[refused : len(checked.errors) - len(scores.late)]:
+    measured.late = [pair for pair in checked.lengths if pair not in measured and pair not in checked.errors]
+    checked.errors |= {pair: UserError(LATE, "give the run more time", pair.suspicious.path) for pair in measured.late}
+    for error in list(checked.errors.values())[refused : len(checked.errors) - len(measured.late)]:
         notices.add(NOT_SCORED, f"{error.where}: {error.what}")
     return checked
 
@@ -338,45 +334,47 @@ def _connect(groups: Sequence[list[DocumentPair]]) -> list[list[DocumentPair]]:
 
 
 def decide_pairs(
-    pairs: Sequence[DocumentPair], checked: CheckedPairs, scores: PairScores, rule: DecisionRule
-) -> list[DecidedPair]:
+    pairs: Sequence[DocumentPair], checked: CheckedPairs, measured: MeasuredPairs, rule: DecisionRule
+) -> DecidedPairs:
     """Return the decision about each pair, in order."""
-    decided = []
-    for pair in pairs:
-        if pair in checked.errors:
-            decided.append(DecidedPair(pair, rule.decide_failed(pair, checked.errors[pair])))
-        else:
-            score = scores[pair]
-            decided.append(DecidedPair(pair, rule.decide(pair, score, checked.about_texts[pair]), score))
-    return decided
+    return {
+        pair: DecidedPair(
+            rule.decide_failed(pair, checked.errors[pair])
+            if pair in checked.errors
+            else rule.decide(pair, measured[pair], checked.about_texts[pair])
+        )
+        for pair in pairs
+    }
 
 
 def _add_passages(
-    decided: Sequence[DecidedPair], worker: PairWorker, compute: Compute, for_page: bool, measured_pairs: int
-) -> list[DecidedPair]:
+    decided: DecidedPairs,
+    measured: MeasuredPairs,
+    worker: PairWorker,
+    compute: Compute,
+    for_page: bool,
+    measured_pairs: int,
+) -> DecidedPairs:
     """Return the pairs with their passages, unless the profile asks for none and no page shows them."""
     if worker.profile.passages is None and not for_page:
-        return list(decided)
-    shown = [one for one in decided if _has_passages(one, for_page)]
-    best = sorted(shown, key=lambda one: (one.decision is not True, -(one.score or 0.0)))
-    measured = {one.pair for one in best[:measured_pairs]} if worker.explains else set()
+        return decided
+    # those that count of a positive pair, others of any; a page also shows those of unclear pairs
+    shown = {
+        pair: one
+        for pair, one in decided.items()
+        if one.decision
+        or (pair in measured and measured[pair].values.get(UNCOUNTED_PASSAGES))
+        or (for_page and one.is_near)
+    }
+    best = sorted(shown, key=lambda pair: (shown[pair].decision is not True, -(shown[pair].score or 0.0)))
+    with_gains = set(best[:measured_pairs]) if worker.explains else set()
     tasks = (
-        PassageTask(worker.read_texts(one.pair), one.decision is True or one.is_unclear, one.pair in measured)
-        for one in shown
+        PassageTask(worker.read_texts(pair), one.decision is True or one.is_near, pair in with_gains)
+        for pair, one in shown.items()
     )
-    located: dict[DocumentPair, tuple[tuple[MeasuredPassage, ...], TokenGains | None]] = {}
+    explained = dict(decided)
     with Progress("finding passages", len(shown)) as progress:
-        for one, found in zip(shown, compute(tasks)):
-            located[one.pair] = found
+        for pair, (passages, gains) in zip(shown, compute(tasks)):
+            explained[pair] = replace(shown[pair], passages=passages, gains=gains)
             progress.update()
-    nothing = (), None
-    results = (located.get(one.pair, nothing) for one in decided)
-    return [one._replace(passages=own, gains=gains) for one, (own, gains) in zip(decided, results, strict=True)]
-
-
-def _has_passages(one: DecidedPair, for_page: bool) -> bool:
-    """Return True for a pair whose passages are searched: those that count of a positive one, others of any.
-
-    A page also shows those of unclear pairs.
-    """
-    return bool(one.decision or one.values.get(UNCOUNTED_PASSAGES) or (for_page and one.is_unclear))
+    return explained

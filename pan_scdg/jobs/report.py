@@ -20,9 +20,9 @@ def make_page(output: Path, directory: Path | None) -> Path:
         UserError: the folder is no complete result with decisions, or the input is another one.
     """
     job = require_job(output)
-    if job["scores_only"]:
+    if job.scores_only:
         raise UserError("contains no decisions", "give the output of `run` without --scores-only", output)
-    if directory is not None and (job["task"] == "check" or hash_input(directory, job["task"]) != job["input"]):
+    if directory is not None and (job.task == "check" or hash_input(directory, job.task) != job.input):
         raise UserError("is not the input of this result", "give the folder that `run` read", directory)
     say(list_changed_files(output, job))
     return output / write_page(output, job, directory)

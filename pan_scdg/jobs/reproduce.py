@@ -1,7 +1,7 @@
 """``reproduce``: compute a result again from its ``job.json``, and say whether both are the same."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pan_scdg.commit import UNKNOWN, find_commit
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.agreement import Comparison, compare_pairs, compare_runs, compare_scores
+from pan_scdg.jobs.agreement import Agreement, compare_pairs, compare_runs, compare_scores
 from pan_scdg.jobs.noise import FACTOR, estimate_noise
-from pan_scdg.jobs.options import RunOptions, Sample, Task, choose_device, hash_job_code
+from pan_scdg.jobs.options import RunOptions, Sample, choose_device, hash_job_code
 from pan_scdg.jobs.pairs import detect_pairs
 from pan_scdg.jobs.retrieval import RetrievalWorker, retrieve_sources
 from pan_scdg.jobs.worker import PairWorker
@@ -28,6 +28,8 @@ from pan_scdg.profile import Profile, load_profile, parse_profile
 from pan_scdg.progress import format_count
 from pan_scdg.results.files import CANDIDATES, DECISIONS, RUN, SCORES, read_lines
 from pan_scdg.results.folder import list_packages, read_code, read_job, write_json
+from pan_scdg.results.job import JobFile, TaskName
+from pan_scdg.results.records import Decision, ScoreLine
 from pan_scdg.retrieval.candidates import read_stages
 from pan_scdg.version import __version__
 
@@ -136,11 +138,12 @@ class Reproduction:
 
     def __init__(self, options: ReproduceOptions) -> None:
         self._options = options
-        self._job = read_job(options.result) or {}
-        if self._job.get("task") == "check":
+        self._job = job = read_job(options.result)
+        if job is not None and job.task == "check":
             raise UserError("is a result of `check`", "give a result of `run`", options.result)
-        if not self._job and options.profile is None:
+        if job is None and options.profile is None:
             raise UserError("has no job.json, which records the profile", "name it with --profile", options.result)
+        self._scores_only = job is not None and job.scores_only
         self._task = detect_task(options.input)
         self._profile = self._read_profile()
         self._record: dict[str, Any] = {"result": options.result.name, "profile": self._profile.name}
@@ -157,10 +160,10 @@ class Reproduction:
         try:
             rerun = yield from self._prepare()
             _compute(self._task, self._profile, rerun)
-            comparison = self._compare(self._options.result, rerun.output)
-            self._record["comparison"] = comparison.to_json()
-            yield from comparison.describe()
-            self.verdict, reason = self._judge(comparison, rerun)
+            agreement = self._compare(self._options.result, rerun.output)
+            self._record["comparison"] = agreement.figures
+            yield from agreement.lines
+            self.verdict, reason = self._judge(agreement, rerun)
         except ImpossibleError as e:
             self.verdict, reason = Verdict.IMPOSSIBLE, str(e)
         self._record |= {"verdict": str(self.verdict), "reason": reason}
@@ -173,11 +176,13 @@ class Reproduction:
         options, job = self._options, self._job
         if options.profile is not None:
             return load_profile(options.profile)
-        profile = parse_profile(job["profile"], options.result)
-        if profile.retrieval is None or "scored_ranks" not in job:
+        if job is None:
+            raise ValueError("no profile")
+        profile = parse_profile(job.profile, options.result)
+        if profile.retrieval is None or job.scored_ranks is None:
             return profile
         return profile.model_copy(
-            update={"retrieval": profile.retrieval.model_copy(update={"scored": job["scored_ranks"]})}
+            update={"retrieval": profile.retrieval.model_copy(update={"scored": job.scored_ranks})}
         )
 
     def _prepare(self) -> Any:
@@ -187,43 +192,43 @@ class Reproduction:
             ImpossibleError: the task, the input or a model is another one, or a model or the device is missing.
         """
         options, job = self._options, self._job
-        if job.get("task", self._task) != self._task:
-            raise ImpossibleError(f"the result is of the task {job['task']}, the input of the task {self._task}")
-        if not job:
+        if job is not None and job.task != self._task:
+            raise ImpossibleError(f"the result is of the task {job.task}, the input of the task {self._task}")
+        if job is None:
             yield f"{options.result}: no job.json, so that nothing is known about how it was computed"
         try:
-            rerun = self._make_options(choose_device(self._profile, options.device or job.get("device", "auto")))
+            device = options.device or ("auto" if job is None else job.device)
+            rerun = self._make_options(choose_device(self._profile, device))
             models = self._identify_models(rerun)
             self._uses_engine = "language_model" in models
         except UserError as e:
             raise ImpossibleError(" ".join([e.sentences, *self._list_downloads()])) from e
-        if job:
-            conditions = self._list_conditions(rerun, models)
+        if job is not None:
+            conditions = self._list_conditions(job, rerun, models)
             self._record["conditions"] = [condition.to_json() for condition in conditions]
             yield from map(str, conditions)
             self._check_conditions(conditions)
         return rerun
 
-    def _list_conditions(self, rerun: RunOptions, models: Mapping[str, Any]) -> list[Condition]:
-        job, result = self._job, self._options.result
-        files = {name: hash_file(result / name) if is_file(result / name) else "none" for name in job["files"]}
+    def _list_conditions(self, job: JobFile, rerun: RunOptions, models: Mapping[str, Any]) -> list[Condition]:
+        result, recorded, versions = self._options.result, job.files or {}, job.packages
+        files = {name: hash_file(result / name) if is_file(result / name) else "none" for name in recorded}
         described = self._profile.model_dump(mode="json", exclude_none=True)
-        versions = job.get("packages", {})
         return [
-            Condition("input", {"": job["input"]}, {"": hash_input(rerun.input, self._task)}),
-            Condition("files", job["files"], files),
-            Condition("profile", _name_values(job["profile"]), _name_values(described)),
+            Condition("input", {"": job.input}, {"": hash_input(rerun.input, self._task)}),
+            Condition("files", recorded, files),
+            Condition("profile", _name_values(job.profile), _name_values(described)),
             *(
-                Condition(f"model {name}", _name_values(job["models"].get(name, {})), _name_values(fields))
+                Condition(f"model {name}", _name_values(job.models.get(name, {})), _name_values(fields))
                 for name, fields in models.items()
             ),
-            Condition("version", job["versions"], {"pan_scdg": __version__}),
-            Condition("code", {"": job.get("code", UNKNOWN)}, {"": hash_job_code(self._task, self._profile)}),
-            Condition("commit", {"": job.get("commit", UNKNOWN)}, {"": find_commit()}),
+            Condition("version", job.versions, {"pan_scdg": __version__}),
+            Condition("code", {"": job.code or UNKNOWN}, {"": hash_job_code(self._task, self._profile)}),
+            Condition("commit", {"": job.commit or UNKNOWN}, {"": find_commit()}),
             Condition("packages", versions, {name: list_packages().get(name, "none") for name in versions}),
-            Condition("device", {"": job["device"]}, {"": rerun.device}),
-            Condition("machine", _name_values(job.get("machine", {})), _name_values(describe_machine(rerun.device))),
-            Condition("engine", {"": job["engine"]}, {"": rerun.engine or "packed"}),
+            Condition("device", {"": job.device}, {"": rerun.device}),
+            Condition("machine", _name_values(job.machine), _name_values(describe_machine(rerun.device))),
+            Condition("engine", {"": job.engine}, {"": rerun.engine or "packed"}),
         ]
 
     def _check_conditions(self, conditions: list[Condition]) -> None:
@@ -243,7 +248,9 @@ class Reproduction:
 
     def _list_downloads(self) -> list[str]:
         """Return how to fetch the recorded models at their revisions."""
-        names, revisions = self._job.get("model_names", {}), self._job.get("model_revisions", {})
+        if self._job is None:
+            return []
+        names, revisions = self._job.model_names, self._job.model_revisions
         return [f"Recorded: `pan-scdg models fetch {names[n]} --revision {revisions[n]}`." for n in sorted(revisions)]
 
     def _make_options(self, device: str) -> RunOptions:
@@ -256,11 +263,11 @@ class Reproduction:
             options.cluster,
             options.model,
             options.vectors,
-            options.engine or ("reference" if job.get("engine") == "reference" else None),
-            job.get("limit"),
+            options.engine or ("reference" if job and job.engine == "reference" else None),
+            job.limit if job else None,
             options.sample,
             on_error="negative",
-            scores_only=bool(job.get("scores_only")),
+            scores_only=self._scores_only,
             candidates=self._write_first_stage() if self._task == "retrieval" else None,
         )
 
@@ -270,7 +277,7 @@ class Reproduction:
         Raises:
             ImpossibleError: the first stage is to be searched again, and for some queries it ran out of time.
         """
-        recorded, limited = self._options.result / CANDIDATES, self._job.get("searched_by_words")
+        recorded, limited = self._options.result / CANDIDATES, self._job.searched_by_words if self._job else ()
         if self._options.from_corpus and limited:
             what = f"for lack of time {format_count(len(limited), 'query')} had a first stage of BM25 alone"
             raise ImpossibleError(f"{what}, which no search gives again: leave out --from-corpus")
@@ -284,26 +291,29 @@ class Reproduction:
         shutil.copyfile(recorded, folder / CANDIDATES)
         return folder
 
-    def _compare(self, first: Path, second: Path) -> Comparison:
+    def _compare(self, first: Path, second: Path) -> Agreement:
         """Compare two outputs, as far as the second one goes."""
         options = self._options
         if self._task == "retrieval":
             truth = options.truth or find_qrels(options.input)
             return compare_runs(first, second, read_qrels(truth) if is_file(truth) else None)
-        name = SCORES if self._job.get("scores_only") else DECISIONS
-        keys = set(read_lines(second / name, lambda record: (record["suspicious"], record["source"])))
+        name = SCORES if self._scores_only else DECISIONS
+        parse: Callable[[dict[str, Any]], ScoreLine | Decision] = (
+            ScoreLine.from_json if self._scores_only else Decision.from_json
+        )
+        keys = {line.key for line in read_lines(second / name, parse)}
         pairs = read_pairs(options.input, Notices(), may_lack_files=True).pairs
-        chosen = [pair for pair in pairs if (pair.suspicious.doc_id, pair.source.doc_id) in keys]
-        return (compare_scores if self._job.get("scores_only") else compare_pairs)(first, second, chosen)
+        chosen = [pair for pair in pairs if pair.key in keys]
+        return (compare_scores if self._scores_only else compare_pairs)(first, second, chosen)
 
-    def _judge(self, comparison: Comparison, rerun: RunOptions) -> tuple[Verdict, str | None]:
-        if comparison.is_equal():
+    def _judge(self, agreement: Agreement, rerun: RunOptions) -> tuple[Verdict, str | None]:
+        if agreement.is_equal():
             return Verdict.REPRODUCED, None
-        if comparison.largest_difference == 0:
+        if agreement.largest_difference == 0:
             return Verdict.DIFFERENT, "the scores are the same, but not what follows from them"
         noise = self._find_noise(rerun)
         self._record["noise"] = noise._asdict()
-        return Verdict.WITHIN_NOISE if comparison.fits(noise.value) else Verdict.DIFFERENT, f"noise {noise}"
+        return Verdict.WITHIN_NOISE if agreement.fits(noise.value) else Verdict.DIFFERENT, f"noise {noise}"
 
     def _find_noise(self, rerun: RunOptions) -> Noise:
         """Return the noise that was given or that the profile has; else measure it."""
@@ -327,14 +337,14 @@ class Reproduction:
             sample=Sample(size, seed),
         )
         _compute(self._task, self._profile, other)
-        comparison = self._compare(rerun.output, other.output)
-        difference = comparison.largest_difference or 0.0
+        agreement = self._compare(rerun.output, other.output)
+        difference = agreement.largest_difference or 0.0
         between = "the engines packed and reference" if self._uses_engine else "two sizes of batches"
-        source = f"{FACTOR} times the largest difference between {between} on {format_count(comparison.size, what)}"
+        source = f"{FACTOR} times the largest difference between {between} on {format_count(agreement.size, what)}"
         return Noise(estimate_noise(difference), source)
 
 
-def _compute(task: Task, profile: Profile, options: RunOptions) -> None:
+def _compute(task: TaskName, profile: Profile, options: RunOptions) -> None:
     """Compute a result, or continue it; what other code computed there is replaced."""
     if read_code(options.output) != hash_job_code(task, profile):
         options = replace(options, overwrite=True)

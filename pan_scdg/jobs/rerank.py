@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,12 @@ from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress
-from pan_scdg.records import Document, Query
+from pan_scdg.records import Document, Query, Ranked, Ranking
 from pan_scdg.results.folder import ScoreFile
-from pan_scdg.retrieval.candidates import FirstStage
-from pan_scdg.retrieval.ranking import Ranked, Ranking
+from pan_scdg.results.records import GAIN_DECIMALS, MeasuredCandidate, QueryLine
 from pan_scdg.scdg.aggregation import Aggregate, Floats, list_stored
-from pan_scdg.scdg.decision import rerank, scale_min_max
 from pan_scdg.scdg.gains import combine_passes
+from pan_scdg.scdg.reranking import rerank, scale_min_max
 from pan_scdg.scdg.sequences import (
     ScoringInput,
     TokenIds,
@@ -45,12 +44,12 @@ from pan_scdg.scdg.windows import SourceWindows, extract_terms
 from pan_scdg.settings import RetrievalSettings
 from pan_scdg.text.units import prepare_text
 
-GAIN_DECIMALS = 6
-"""Digits of the gain of a token in files, in nats."""
 TARGET_DIGITS = 16
 """Of the hash by which results know that they scored the same tokens of a query."""
 COSINE_DECIMALS = 5
 """Precision of the cosines of sentences; the last digits of a product depend on the processor."""
+STATISTICS = ("mean", "median", "positive_gain_rate", "positive_mean", "deviation")
+"""Fields of a scored candidate."""
 BAND_RANKS = 50
 """Coarse ranks that are scored before the next ones if time is limited."""
 MATCH_TEMPERATURE = 0.05
@@ -80,7 +79,7 @@ class SourceTask(NamedTuple):
     targets: tuple[Target, ...]
 
 
-class TargetScore(NamedTuple):
+class MeasuredTarget(NamedTuple):
     """The numbers that a worker computes for a query of a task."""
 
     log_probs: LogProbs
@@ -129,20 +128,20 @@ class CandidateScorer:
     def __init__(self, settings: RetrievalSettings, model: ScoringModel, encoder: SentenceEncoder | None) -> None:
         self._settings, self._model, self._encoder = settings, model, encoder
 
-    def score(self, task: SourceTask) -> list[TargetScore]:
+    def score(self, task: SourceTask) -> list[MeasuredTarget]:
         """Return the numbers of each query of a task."""
         return self.compute(task, build_inputs(task, self._model.tokenizer, self._settings))
 
-    def compute(self, task: SourceTask, inputs: Sequence[ScoringInput]) -> list[TargetScore]:
+    def compute(self, task: SourceTask, inputs: Sequence[ScoringInput]) -> list[MeasuredTarget]:
         """Return the numbers of each query of a task, whose inputs are those of `build_inputs`."""
         log_probs = self._model.compute_log_probs(inputs)
         incidents = self._model.take_incidents()
         if task.source is None or self._encoder is None:
-            return [TargetScore(values, None, incidents) for values in log_probs]
+            return [MeasuredTarget(values, None, incidents) for values in log_probs]
         source = self._encoder.encode(task.source).vectors
         queries = [self._encoder.encode(target.text) for target in task.targets]
         cosines = [compare_sentences(query, source) for query in queries]
-        return [TargetScore(*both, incidents) for both in zip(log_probs, cosines, strict=True)]
+        return [MeasuredTarget(*both, incidents) for both in zip(log_probs, cosines, strict=True)]
 
 
 def build_inputs(task: SourceTask, tokenizer: Tokenizer, settings: RetrievalSettings) -> list[ScoringInput]:
@@ -166,7 +165,7 @@ def compare_sentences(query: EncodedText, source: npt.NDArray[np.float32]) -> Fl
 
 
 def group_by_source(
-    stages: Mapping[str, FirstStage], settings: RetrievalSettings, scored: Container[tuple[str, str]]
+    stages: Mapping[str, QueryLine], settings: RetrievalSettings, scored: Container[tuple[str, str]]
 ) -> dict[str, list[str]]:
     """Return the queries of each candidate source of which at least one has no score yet."""
     queries: dict[str, list[str]] = {}
@@ -177,7 +176,7 @@ def group_by_source(
 
 
 def split_into_bands(
-    queries: Mapping[str, list[str]], stages: Mapping[str, FirstStage], settings: RetrievalSettings
+    queries: Mapping[str, list[str]], stages: Mapping[str, QueryLine], settings: RetrievalSettings
 ) -> list[dict[str, list[str]]]:
     """Return the sources with their queries by the best rank that a source has, `BAND_RANKS` ranks together.
 
@@ -193,7 +192,9 @@ def split_into_bands(
     return [bands[number] for number in sorted(bands)]
 
 
-def count_scored_ranks(stages: Mapping[str, FirstStage], settings: RetrievalSettings, scores: ScoreFile) -> int | None:
+def count_scored_ranks(
+    stages: Mapping[str, QueryLine], settings: RetrievalSettings, scores: ScoreFile[MeasuredCandidate]
+) -> int | None:
     """Return the number of coarse ranks whose candidates are scored for every query; None if all are scored."""
     missing = [
         rank
@@ -207,14 +208,14 @@ def count_scored_ranks(stages: Mapping[str, FirstStage], settings: RetrievalSett
 def score_candidates(
     read: Callable[[Sequence[Collection[str]]], Iterable[Document]],
     targets: Mapping[str, Target],
-    stages: Mapping[str, FirstStage],
+    stages: Mapping[str, QueryLine],
     settings: RetrievalSettings,
-    compute: Callable[[Iterable[SourceTask]], Iterator[list[TargetScore]]],
+    compute: Callable[[Iterable[SourceTask]], Iterator[list[MeasuredTarget]]],
     scored: Container[tuple[str, str]] = (),
     keep_gains: bool = False,
     by_rank: bool = False,
-) -> Iterator[list[dict[str, Any]]]:
-    """Score the candidates of all queries; yield the lines of the score file, those of a source together.
+) -> Iterator[list[MeasuredCandidate]]:
+    """Score the candidates of all queries; yield the records of the score file, those of a source together.
 
     Each query is scored once without a source, as a task of its own, so that no gain depends on the other queries.
 
@@ -232,7 +233,7 @@ def score_candidates(
     groups = split_into_bands(queries, stages, settings) if by_rank else [queries]
     texts = {targets[query_id].text: targets[query_id] for ids in queries.values() for query_id in ids}
     with Progress("scoring queries", len(texts)) as progress:
-        alone: dict[str, TargetScore] = {}
+        alone: dict[str, MeasuredTarget] = {}
         tasks = (SourceTask(None, (target,)) for target in texts.values())
         for text, (score,) in zip(texts, compute(tasks)):
             alone[text] = score
@@ -250,38 +251,33 @@ def score_candidates(
         for values in compute(make_tasks()):
             doc_id, distinct = pending.popleft()
             by_text = {
-                text: make_line(texts[text], alone[text], score, settings, keep_gains)
+                text: make_score(texts[text], alone[text], score, settings, keep_gains)
                 for text, score in zip(distinct, values, strict=True)
             }
             ids = queries[doc_id]
-            yield [{"query": name, "document": doc_id, **by_text[targets[name].text]} for name in ids]
+            yield [by_text[targets[name].text]._replace(query=name, document=doc_id) for name in ids]
             progress.update(len(ids))
 
 
-def make_line(
-    target: Target, alone: TargetScore, score: TargetScore, settings: RetrievalSettings, keep_gains: bool
-) -> dict[str, Any]:
-    """Return the fields of a scored candidate from its numbers without and with the source."""
+def make_score(
+    target: Target, alone: MeasuredTarget, score: MeasuredTarget, settings: RetrievalSettings, keep_gains: bool
+) -> MeasuredCandidate:
+    """Return the record of a scored candidate, without its ids, from its numbers without and with the source."""
     gains = combine_passes((target.token_ids, target.token_ids), alone.log_probs, score.log_probs)
     statistics = gains.summarise(list_stored("candidates", [Aggregate("top", settings.q), settings.aggregate]))
-    line: dict[str, Any] = {
-        "tokens": statistics.tokens,
-        "target_ids": hash_text(" ".join(map(str, target.token_ids.tolist())))[:TARGET_DIGITS],
-        "unconditional_mean": float(gains.unconditional.mean()),
-        "mean": statistics.mean,
-        "median": statistics.median,
-        "positive_gain_rate": statistics.positive_gain_rate,
-        "positive_mean": statistics.positive_mean,
-        "deviation": statistics.deviation,
-        **{aggregate.field: float(value) for aggregate, value in sorted(statistics.scores.items())},
-    }
-    if score.cosines is not None:
-        line["cosines"] = score.cosines.tolist()
-    if keep_gains or compares_gains(settings):
-        line["gains"] = gains.gains.round(GAIN_DECIMALS).tolist()
-    if incidents := list(dict.fromkeys(alone.incidents + score.incidents)):
-        line["incidents"] = incidents
-    return line
+    values = {name: getattr(statistics, name) for name in STATISTICS}
+    values |= {aggregate.field: float(value) for aggregate, value in sorted(statistics.scores.items())}
+    return MeasuredCandidate(
+        "",
+        "",
+        statistics.tokens,
+        hash_text(" ".join(map(str, target.token_ids.tolist())))[:TARGET_DIGITS],
+        float(gains.unconditional.mean()),
+        values,
+        None if score.cosines is None else score.cosines.tolist(),
+        gains.gains.round(GAIN_DECIMALS).tolist() if keep_gains or compares_gains(settings) else None,
+        tuple(dict.fromkeys(alone.incidents + score.incidents)),
+    )
 
 
 def compares_gains(settings: RetrievalSettings) -> bool:
@@ -290,27 +286,27 @@ def compares_gains(settings: RetrievalSettings) -> bool:
 
 
 def aggregate_gains(
-    doc_ids: Sequence[str], read_line: Callable[[str], Mapping[str, Any]], settings: RetrievalSettings
+    doc_ids: Sequence[str], read_score: Callable[[str], MeasuredCandidate], settings: RetrievalSettings
 ) -> dict[str, float]:
     """Return the score of each scored candidate of a query: its aggregated gain, or its share of the query."""
     aggregate = settings.aggregate
     if not doc_ids:
         return {}
     if not aggregate.entry.joint:
-        return {doc_id: read_line(doc_id)[aggregate.field] for doc_id in doc_ids}
-    gains = np.stack([np.array(read_line(doc_id)["gains"], np.float64) for doc_id in doc_ids])
+        return {doc_id: read_score(doc_id).values[aggregate.field] for doc_id in doc_ids}
+    gains = np.stack([np.array(read_score(doc_id).gains, np.float64) for doc_id in doc_ids])
     return dict(zip(doc_ids, aggregate.compute(gains).tolist(), strict=True))
 
 
 def match_candidates(
-    text: str, doc_ids: Sequence[str], read_line: Callable[[str], Mapping[str, Any]]
+    text: str, doc_ids: Sequence[str], read_score: Callable[[str], MeasuredCandidate]
 ) -> dict[str, float]:
     """Return the share of a query that the sentences of each scored candidate explain; see `share_sentences`."""
     if not doc_ids:
         return {}
     spans = prepare_text(text, keep_headings=True).spans.tolist()
     words = np.array([len(text[start:end].split()) for start, end in spans], np.int64)
-    cosines = np.array([read_line(doc_id)["cosines"] for doc_id in doc_ids], np.float64).reshape(len(doc_ids), -1)
+    cosines = np.array([read_score(doc_id).cosines for doc_id in doc_ids], np.float64).reshape(len(doc_ids), -1)
     return dict(zip(doc_ids, share_sentences(cosines, words).tolist(), strict=True))
 
 
@@ -337,13 +333,13 @@ def share_sentences(cosines: Floats, words: npt.NDArray[np.integer]) -> npt.NDAr
     return shares
 
 
-def select_scored(stage: FirstStage, settings: RetrievalSettings) -> Ranking:
+def select_scored(stage: QueryLine, settings: RetrievalSettings) -> Ranking:
     """Return the candidates of a query to rerank: the first ``scored``, or all, or none without reranking."""
     return stage.candidates[: settings.scored] if settings.rerank else []
 
 
 def rank_candidates(
-    stage: FirstStage,
+    stage: QueryLine,
     gain: Mapping[str, float],
     settings: RetrievalSettings,
     match: Mapping[str, float] = MappingProxyType({}),
@@ -354,11 +350,11 @@ def rank_candidates(
     """
     head = select_scored(stage, settings)
     ids = [c.doc_id for c in head]
-    evidence = np.array([gain[doc_id] for doc_id in ids])
+    gains = np.array([gain[doc_id] for doc_id in ids])
     if settings.match is not None:
         matches = scale_min_max([match[doc_id] for doc_id in ids])
-        evidence = (1 - settings.match.weight) * scale_min_max(evidence) + settings.match.weight * matches
-    order = rerank(ids, np.array([c.score for c in head]), evidence, settings.weight)
+        gains = (1 - settings.match.weight) * scale_min_max(gains) + settings.match.weight * matches
+    order = rerank(ids, np.array([c.score for c in head]), gains, settings.weight)
     return [*order, *((c.doc_id, None) for c in stage.candidates[len(head) :])]
 
 
@@ -372,19 +368,19 @@ class RankedQuery(NamedTuple):
 
 
 def rank_query(
-    query: Query, stage: FirstStage, read_line: Callable[[str], Mapping[str, Any]], settings: RetrievalSettings
+    query: Query, stage: QueryLine, read_score: Callable[[str], MeasuredCandidate], settings: RetrievalSettings
 ) -> RankedQuery:
     """Return the reranked candidates of a query.
 
     Args:
         query: the suspicious text.
         stage: its candidates in coarse order.
-        read_line: returns the line of a document from `score_candidates`.
+        read_score: returns the record of a document from `score_candidates`.
         settings: the profile's.
     """
     ids = [c.doc_id for c in select_scored(stage, settings)]
-    gains = aggregate_gains(ids, read_line, settings)
-    matches = {} if settings.match is None else match_candidates(query.text, ids, read_line)
+    gains = aggregate_gains(ids, read_score, settings)
+    matches = {} if settings.match is None else match_candidates(query.text, ids, read_score)
     return RankedQuery(rank_candidates(stage, gains, settings, matches), gains, matches)
 
 
@@ -414,7 +410,7 @@ def rank_texts(
     notices = Notices(strict=True, remedy="shorten the query, or use a profile with a larger context")
     one = Query("query", *compose(query, profile.raw_text))
     targets = prepare_targets([one], model, settings, Path("query"), notices)
-    stage = FirstStage({}, [Ranked(doc_id, 0.0) for doc_id in documents])
+    stage = QueryLine(one.query_id, {}, [Ranked(doc_id, 0.0) for doc_id in documents])
     scorer = CandidateScorer(settings, model, encoder)
 
     def read(groups: Iterable[Iterable[str]]) -> Iterator[Document]:
@@ -422,6 +418,6 @@ def rank_texts(
         return (Document(doc_id, *compose(documents[doc_id], profile.raw_text)) for doc_id in ids)
 
     scored = score_candidates(read, targets, {one.query_id: stage}, settings, partial(map, scorer.score))
-    lines = {line["document"]: line for lines in scored for line in lines}
-    ranking = rank_query(one, stage, lines.__getitem__, settings).ranking
+    by_document = {score.document: score for scores in scored for score in scores}
+    ranking = rank_query(one, stage, by_document.__getitem__, settings).ranking
     return [Ranked(doc_id, score) for doc_id, score in ranking if score is not None]

@@ -7,6 +7,7 @@ its candidates by a worker, reranked, and written as lines of a TREC run and of 
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.clock import Clock
 from pan_scdg.jobs.cluster import Devices, Workers, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
-from pan_scdg.jobs.options import RunOptions, choose_items, describe_job
+from pan_scdg.jobs.options import RunOptions, choose_items, make_job
 from pan_scdg.jobs.rerank import (
     CandidateScorer,
     RankedQuery,
@@ -46,12 +47,12 @@ from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.pan.source_retrieval import Corpus, find_queries, read_queries
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, Stopwatch, format_count
-from pan_scdg.records import Document, Query
+from pan_scdg.records import Document, Query, Ranking, TokenGains
 from pan_scdg.report.wording import UNREAD_SCRIPT
 from pan_scdg.results.files import CANDIDATE_SCORES, CANDIDATES, GAINS, RUN, write_lines
-from pan_scdg.results.folder import CANDIDATE_KEY, ScoreFile, WorkFolder
+from pan_scdg.results.folder import ScoreFile, WorkFolder
+from pan_scdg.results.records import CANDIDATE_KEY, CandidateLine, GainsLine, MeasuredCandidate, QueryLine
 from pan_scdg.retrieval.candidates import (
-    FirstStage,
     find_candidates,
     hash_candidates,
     read_candidates,
@@ -60,7 +61,6 @@ from pan_scdg.retrieval.candidates import (
 )
 from pan_scdg.retrieval.dense import DenseSearch, EncodeTask, Searched, SearchTask, open_encoder, release_encoders
 from pan_scdg.retrieval.index import BM25, UNFINISHED, build_bm25, build_indexes, check_index, describe_index
-from pan_scdg.retrieval.ranking import Ranking
 from pan_scdg.scdg.sequences import Offsets, ScoringInput
 from pan_scdg.settings import RetrievalSettings, Route
 from pan_scdg.text.units import show_as_read
@@ -219,7 +219,7 @@ def retrieve_sources(profile: Profile, options: RunOptions) -> list[str]:
     return run_task(SourceRetrieval(profile, options))
 
 
-class SourceRetrieval(Task):
+class SourceRetrieval(Task[MeasuredCandidate]):
     """The queries of a PAN folder: a run, and the scores of its candidates.
 
     Args:
@@ -227,7 +227,7 @@ class SourceRetrieval(Task):
         options: of ``run``.
     """
 
-    key = CANDIDATE_KEY
+    parse = staticmethod(MeasuredCandidate.from_json)
     worker: RetrievalWorker
 
     def __init__(self, profile: Profile, options: RunOptions) -> None:
@@ -238,13 +238,12 @@ class SourceRetrieval(Task):
             raise UserError(what, f"choose such a profile instead of {profile.name}, or leave it out")
         all_queries = read_queries(options.input, self.notices, profile.raw_text)
         self.queries, part = choose_items(tuple(all_queries), options, "queries")
-        self.note_part(part)
         given, queries = options.candidates, find_queries(options.input)
         self.worker = RetrievalWorker(profile, options.device, options.model, options.engine, searches=given is None)
         self.targets: dict[str, Target] = {}
         if self.worker.model is not None:
             self.targets = prepare_targets(self.queries, self.worker.model, settings, queries, self.notices)
-        self.stages: dict[str, FirstStage] = {}
+        self.stages: dict[str, QueryLine] = {}
         if given is not None:
             self.stages = read_candidates(given, self.queries, self.notices, {query.query_id for query in all_queries})
         self.corpus = Corpus(options.input, self.notices, profile.raw_text, self.queries)
@@ -256,18 +255,16 @@ class SourceRetrieval(Task):
         self.manifest = describe_index(settings, self.corpus, models.get("encoder"))
         if options.index is not None and given is None:
             check_index(options.index, self.manifest)
-        self.job = describe_job(
-            "retrieval",
-            profile,
-            options,
-            hash_input(options.input, "retrieval", self.corpus.digest),
-            models,
+        digest = hash_input(options.input, "retrieval", self.corpus.digest)
+        self.job = replace(
+            make_job("retrieval", profile, options, digest, models),
             candidates=None if given is None else hash_candidates(given),
+            documents=len(self.corpus),
         )
-        self.about["documents"] = len(self.corpus)
+        self.note_part(part)
         self.lines += _warn_about_queries(self.corpus, len(self.queries))
 
-    def compute(self, run: Run) -> None:
+    def compute(self, run: Run[MeasuredCandidate]) -> None:
         """Search the first stage, and score its candidates."""
         settings, scores = self.settings, run.work.scores
         if self.options.candidates is None:
@@ -284,15 +281,15 @@ class SourceRetrieval(Task):
         late = []
         if self.options.candidates is None and (limited := _list_limited(self.stages, settings)):
             late.append(f"for lack of time {format_count(len(limited), 'query')} had a first stage of BM25 alone")
-            self.about["searched_by_words"] = limited
+            self.job = replace(self.job, searched_by_words=limited)
         if (ranks := count_scored_ranks(self.stages, settings, scores)) is not None:
             hours = self.options.deadline
             late.append(f"the first {ranks} candidates of each query were scored within {hours:g} h")
-            self.about["scored_ranks"] = ranks
+            self.job = replace(self.job, scored_ranks=ranks)
             self.settings = settings.model_copy(update={"scored": ranks})
         self.note_deadline(late)
 
-    def write(self, work: WorkFolder) -> list[str]:
+    def write(self, work: WorkFolder[MeasuredCandidate]) -> list[str]:
         """Stage the run, scores, candidates and evidence."""
         keep_gains = self.options.keep_gains
         return write_results(work, self.corpus, self.queries, self.stages, self.worker, self.settings, keep_gains)
@@ -318,13 +315,13 @@ def _search(
     corpus: Corpus,
     queries: Sequence[Query],
     worker: RetrievalWorker,
-    work: WorkFolder,
+    work: WorkFolder[MeasuredCandidate],
     index: Path | None,
     manifest: dict[str, Any],
     workers: Workers[RetrievalTask, Any],
     clock: Clock | None,
     watch: Stopwatch,
-) -> dict[str, FirstStage]:
+) -> dict[str, QueryLine]:
     """Return the first stage of every query, which the work folder may have already.
 
     What is late is searched by BM25 alone, and not kept in the work folder: another run may have more time.
@@ -364,7 +361,7 @@ def _search(
     return read_stages(path)
 
 
-def _list_limited(stages: Mapping[str, FirstStage], settings: RetrievalSettings) -> list[str]:
+def _list_limited(stages: Mapping[str, QueryLine], settings: RetrievalSettings) -> list[str]:
     """Return the queries that not all routes of the profile have searched for."""
     return [query_id for query_id, stage in stages.items() if not stage.routes.keys() >= {*settings.routes}]
 
@@ -380,7 +377,7 @@ def _note_scripts(queries: Sequence[Query], worker: RetrievalWorker, notices: No
             notices.add(f"{UNREAD_SCRIPT} of a query", query.query_id)
 
 
-def _check_candidates(stages: Mapping[str, FirstStage], corpus: Corpus, remedy: str, where: Path | None) -> None:
+def _check_candidates(stages: Mapping[str, QueryLine], corpus: Corpus, remedy: str, where: Path | None) -> None:
     """Raise UserError if a candidate is not in the corpus."""
     if unknown := {c.doc_id for stage in stages.values() for c in stage.candidates} - corpus.ids:
         what = f"{len(unknown)} candidates are not in the corpus, for example {min(unknown)!r}"
@@ -388,10 +385,10 @@ def _check_candidates(stages: Mapping[str, FirstStage], corpus: Corpus, remedy: 
 
 
 def write_results(
-    work: WorkFolder,
+    work: WorkFolder[MeasuredCandidate],
     corpus: Corpus,
     queries: Sequence[Query],
-    stages: Mapping[str, FirstStage],
+    stages: Mapping[str, QueryLine],
     worker: RetrievalWorker,
     settings: RetrievalSettings,
     keep_gains: bool,
@@ -430,45 +427,36 @@ def write_results(
     return files
 
 
-def _write_gains(folder: Path, scores: ScoreFile, offsets: Mapping[str, Offsets]) -> str:
+def _write_gains(folder: Path, scores: ScoreFile[MeasuredCandidate], offsets: Mapping[str, Offsets]) -> str:
     """Write a line per candidate: the gain of each token, its first character and the one after its last."""
-    gains = (
-        ((query_id, doc_id), scores.read_gains((query_id, doc_id)).tolist()) for query_id, doc_id in sorted(scores)
-    )
     lines = (
         # of a query that was cut, the beginning
-        {"query": query, "document": document, "gains": own, "offsets": offsets[query][: len(own)].tolist()}
-        for (query, document), own in gains
+        GainsLine(key, TokenGains(offsets[key[0]][: len(own)].tolist(), tuple(own)), CANDIDATE_KEY)
+        for key in sorted(scores)
+        for own in [scores.read_line(key).gains or ()]
     )
     return write_lines(folder, GAINS, lines)
 
 
 def _describe_candidates(
-    query_id: str, stage: FirstStage, result: RankedQuery, scores: ScoreFile, settings: RetrievalSettings
-) -> Iterator[dict[str, Any]]:
-    """Yield a line per candidate, in final order, with its ranks, coarse score, gain features and final score."""
+    query_id: str,
+    stage: QueryLine,
+    result: RankedQuery,
+    scores: ScoreFile[MeasuredCandidate],
+    settings: RetrievalSettings,
+) -> Iterator[CandidateLine]:
+    """Yield a line per candidate, in final order."""
     aggregate = settings.aggregate
     ranks = {name: {r.doc_id: i for i, r in enumerate(ranking, 1)} for name, ranking in stage.routes.items()}
     coarse = {c.doc_id: (rank, c.score) for rank, c in enumerate(stage.candidates, 1)}
     for position, (doc_id, final) in enumerate(result.ranking, 1):
         rank, score = coarse[doc_id]
-        record: dict[str, Any] = {
-            "query": query_id,
-            "document": doc_id,
-            "rank": position,
-            "final": final,
-            "coarse_rank": rank,
-            "coarse": score,
-            **{f"{name.replace('-', '_')}_rank": by_id.get(doc_id) for name, by_id in ranks.items()},
-        }
-        if final is not None:
-            line = scores[query_id, doc_id]
-            record |= {k: v for k, v in line.items() if k not in (*CANDIDATE_KEY, "incidents")}
-            if aggregate.entry.joint:
-                record[aggregate.field] = result.gains[doc_id]
-            if doc_id in result.matches:
-                record["match"] = result.matches[doc_id]
-        yield record
+        measured = None if final is None else scores[query_id, doc_id]
+        if measured is not None and aggregate.entry.joint:
+            measured = measured._replace(values={**measured.values, aggregate.field: result.gains[doc_id]})
+        routes = {name: by_id.get(doc_id) for name, by_id in ranks.items()}
+        match = result.matches.get(doc_id)
+        yield CandidateLine(query_id, doc_id, position, final, rank, score, routes, measured, match)
 
 
 def make_index(profile: Profile, directory: Path, folder: Path, devices: Devices) -> list[str]:

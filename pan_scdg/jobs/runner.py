@@ -6,8 +6,9 @@ retrieval.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol
 
 from pan_scdg.jobs.clock import Clock
 from pan_scdg.jobs.cluster import Workers, open_workers
@@ -20,7 +21,8 @@ from pan_scdg.notices import Notices
 from pan_scdg.progress import Stopwatch
 from pan_scdg.report.pages import write_page
 from pan_scdg.results.files import PAGE
-from pan_scdg.results.folder import PAIR_KEY, WorkFolder, open_result
+from pan_scdg.results.folder import Item, WorkFolder, open_result
+from pan_scdg.results.job import JobFile
 
 
 class Worker(Protocol):
@@ -35,27 +37,27 @@ class Worker(Protocol):
         ...
 
 
-class Run(NamedTuple):
+class Run(NamedTuple, Generic[Item]):
     """The work folder and the workers of a task that computes."""
 
-    work: WorkFolder
+    work: WorkFolder[Item]
     workers: Workers[Any, Any]
     compute: Callable[[Iterable[Any]], Iterator[Any]]
     """Computes parts by the workers, in order; with a deadline it may end before the last one."""
 
 
-class Task(ABC):
+class Task(ABC, Generic[Item]):
     """A task with its input, which its constructor reads.
 
     Args:
         options: of the command.
     """
 
-    key: tuple[str, str] = PAIR_KEY
-    """The fields that name a line of scores."""
+    parse: Callable[[Mapping[str, Any]], Item]
+    """Returns the record of a line of scores."""
     worker: Worker
-    job: dict[str, Any]
-    """All fields that the result depends on."""
+    job: JobFile
+    """All that the result depends on, and what is known of how it was computed."""
 
     def __init__(self, options: RunOptions) -> None:
         self.options = options
@@ -63,15 +65,13 @@ class Task(ABC):
         self.notices, self.watch = Notices(options.strict), Stopwatch()
         self.lines: list[str] = []
         """Warnings about the result, which are shown at the end."""
-        self.about: dict[str, Any] = {}
-        """Fields of ``job.json`` that do not identify the job."""
 
     @abstractmethod
-    def compute(self, run: Run) -> None:
+    def compute(self, run: Run[Item]) -> None:
         """Compute what a stopped run has not computed."""
 
     @abstractmethod
-    def write(self, work: WorkFolder) -> list[str]:
+    def write(self, work: WorkFolder[Item]) -> list[str]:
         """Stage the files; return their names in the order of publication."""
 
     @abstractmethod
@@ -81,40 +81,43 @@ class Task(ABC):
     def note_part(self, part: Partial | None) -> None:
         """Record that only a part of the input is processed."""
         if part is not None:
-            self.about["partial"] = str(part)
+            self.job = replace(self.job, partial=str(part))
             self.lines.append(f"warning: {part}")
 
     def note_deadline(self, late: list[str]) -> None:
         """Record what there was no time for."""
         if late:
-            self.about["deadline"] = "; ".join(late)
+            self.job = replace(self.job, deadline="; ".join(late))
             self.lines += [f"warning: {line}" for line in late]
 
 
-def run_task(task: Task) -> list[str]:
+def run_task(task: Task[Item]) -> list[str]:
     """Compute a task and publish its result, or continue it; return the lines to show the user.
 
     Raises:
         UserError: the output is not usable, or what a task raises; no result is published.
     """
     options, page = task.options, list[str]()
-    with open_result(options.output, task.job, overwrite=options.overwrite, key=task.key) as work:
+    with open_result(options.output, task.job, task.parse, overwrite=options.overwrite) as work:
         if work is None:
             return [*task.lines, f"already complete: {options.output}"]
         models = task.worker.list_models()
-        task.about["model_names"] = {name: one.name for name, one in models.items()}
-        task.about["model_revisions"] = {name: one.revision for name, one in models.items() if one.revision is not None}
+        task.job = replace(
+            task.job,
+            versions=work.job.versions,
+            model_names={name: one.name for name, one in models.items()},
+            model_revisions={name: one.revision for name, one in models.items() if one.revision is not None},
+        )
         say([describe_models(models.values())] if models else [])
         with open_workers(task.worker, options.devices) as workers:
             is_late = None if task.clock is None else task.clock.is_late
             task.compute(Run(work, workers, partial(workers.map, is_late=is_late)))
         files = task.write(work)
         if options.report:
-            files.append(write_page(work.staged, {**task.job, **task.about}, options.input))
+            files.append(write_page(work.staged, task.job, options.input))
             page.append(f"report: {options.output / PAGE}")
         if options.metadata:
-            late = {name: value for name, value in task.about.items() if name == "deadline"}
-            files.append(write_metadata(work.staged, {**task.job, **late}, task.watch.seconds))
+            files.append(write_metadata(work.staged, task.job, task.watch.seconds))
         incidents = [*work.scores.list_incidents(), *workers.incidents]
-        work.publish(files, **task.about, engine=name_engine(options.engine, incidents), incidents=incidents)
+        work.publish(files, replace(task.job, engine=name_engine(options.engine, incidents), incidents=incidents))
     return [*task.notices.list_warnings(), *task.lines, *task.summarise(), *page]

@@ -22,8 +22,8 @@ from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
 from pan_scdg.records import MeasuredPassage, Passage, Reason, Span, TextPair
 from pan_scdg.scdg.aggregation import Floats
-from pan_scdg.scdg.decision import Choice, choose_threshold
 from pan_scdg.scdg.gains import Gains
+from pan_scdg.scdg.thresholds import Choice, choose_threshold
 from pan_scdg.settings import Calibration, ProfileTables, Table
 
 if TYPE_CHECKING:

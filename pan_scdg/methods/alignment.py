@@ -171,7 +171,7 @@ class AlignmentMethod(Method):
         """
         locator = locator or PassageLocator()
         alignment = locator.align(target, source)
-        evidence = locator.find_evidence(target, source, alignment)
+        evidence = locator.list_measured(target, source, alignment)
         if not positive:
             return alignment.restore(passage for passage in evidence if not passage.counts)
         if self._is_unread(target, source):

@@ -23,7 +23,7 @@ from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
 from pan_scdg.records import Reason, TextPair
 from pan_scdg.scdg.aggregation import Floats
-from pan_scdg.scdg.decision import Choice, require_both_classes
+from pan_scdg.scdg.thresholds import Choice, require_both_classes
 from pan_scdg.settings import ProfileTables
 
 Vector = npt.NDArray[np.float32]

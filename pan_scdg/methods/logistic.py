@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.resampling import Floats
-from pan_scdg.scdg.decision import require_both_classes
+from pan_scdg.scdg.thresholds import require_both_classes
 from pan_scdg.settings import Table
 
 ITERATIONS = 100

@@ -21,7 +21,7 @@ from pan_scdg.methods.simple import SimpleMethod
 from pan_scdg.normal_form import list_forms
 from pan_scdg.records import TextPair
 from pan_scdg.scdg.aggregation import Floats
-from pan_scdg.scdg.decision import Choice
+from pan_scdg.scdg.thresholds import Choice
 from pan_scdg.settings import ProfileTables
 
 

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 from pan_scdg.records import DocumentPair, Passage
 
+DETECTED = "detected-plagiarism"
+"""The name of a feature of a system; that of the truth is `truth.TAG`."""
 
-def format_detection(pair: DocumentPair, passages: Sequence[Passage], name: str = "detected-plagiarism") -> bytes:
+
+def format_detection(pair: DocumentPair, passages: Sequence[Passage], name: str = DETECTED) -> bytes:
     """Return the detection file of one pair: one feature per passage, whose ``name`` is ``plagiarism`` in truth files.
 
     Raises:

@@ -9,9 +9,9 @@ import numpy as np
 
 from pan_scdg.records import TokenGains
 from pan_scdg.report.ranking import has_points, scale_score
-from pan_scdg.report.records import FINDING_ORDER, Report, ReportPair
+from pan_scdg.report.records import FINDING_ORDER, Report
 from pan_scdg.report.texts import TextView
-from pan_scdg.results.records import Finding
+from pan_scdg.results.records import DecidedPair, Finding
 
 CHART_WIDTH = 1000
 """In the units of the chart; the page stretches it."""
@@ -129,7 +129,7 @@ def _choose_ticks(low: float, high: float) -> list[float]:
     return [round(i * step, 10) for i in range(first, math.floor(high / step) + 1)]
 
 
-def map_passages(pair: ReportPair, length: int, source_length: int) -> list[Band]:
+def map_passages(pair: DecidedPair, length: int, source_length: int) -> list[Band]:
     """Return the chart of a pair's passages in its texts, of these lengths in characters."""
     here, there = CHART_WIDTH / max(1, length), CHART_WIDTH / max(1, source_length)
     return [

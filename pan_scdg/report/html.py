@@ -20,7 +20,7 @@ from pan_scdg.report.wording import (
     LOOK_NEXT,
     POINTS,
     REASON_BELOW,
-    describe_evidence,
+    describe_numbers,
     describe_reasons,
     explain_unclear,
     format_score,
@@ -131,7 +131,7 @@ def open_templates() -> "Environment":
     environment.globals.update(
         format_score=format_score,
         describe_reasons=describe_reasons,
-        describe_evidence=describe_evidence,
+        describe_numbers=describe_numbers,
         explain_unclear=explain_unclear,
     )
     return environment

@@ -16,13 +16,11 @@ from pan_scdg.report.query_page import render_retrieval
 from pan_scdg.report.records import (
     Excluded,
     Report,
-    ReportPair,
     ReportText,
     rank_pair,
-    read_evidence,
 )
 from pan_scdg.report.view import MAX_DETAILS
-from pan_scdg.report.wording import UNDECIDED, describe_job
+from pan_scdg.report.wording import UNDECIDED, list_origins
 from pan_scdg.results.files import (
     DECISIONS,
     GAINS,
@@ -34,14 +32,15 @@ from pan_scdg.results.files import (
     read_lines,
     read_optional,
 )
-from pan_scdg.results.records import Decision, read_decisions
+from pan_scdg.results.job import JobFile
+from pan_scdg.results.records import DecidedPair, Decision, GainsLine, PassageLine, TextLine, read_decisions
 
 AMONG = "Compared with one another; the report cannot tell who copied from whom."
 MAX_TOKENS = 1_000_000
 """Tokens whose gains are read for a page, which shows fewer of them."""
 
 
-def write_page(folder: Path, job: Mapping[str, Any], directory: Path | None = None) -> str:
+def write_page(folder: Path, job: JobFile, directory: Path | None = None) -> str:
     """Write the page of a result into its folder; return the name of the file.
 
     Args:
@@ -52,7 +51,7 @@ def write_page(folder: Path, job: Mapping[str, Any], directory: Path | None = No
     Raises:
         UserError: the input cannot be read.
     """
-    if job["task"] == "retrieval":
+    if job.task == "retrieval":
         page = render_retrieval(folder, job, _need(directory, folder))
     else:
         page = render_report(read_report(folder, job, directory))
@@ -66,20 +65,20 @@ def _need(directory: Path | None, folder: Path) -> Path:
     return directory
 
 
-def read_report(folder: Path, job: Mapping[str, Any], directory: Path | None = None) -> Report:
+def read_report(folder: Path, job: JobFile, directory: Path | None = None) -> Report:
     """Return the report of decided pairs; see `write_page`."""
     records = read_decisions(folder / DECISIONS)
-    if job["task"] == "check":
+    if job.task == "check":
         return _read_check(folder, job, records)
     return _read_run(folder, job, records, _need(directory, folder))
 
 
-def _read_run(folder: Path, job: Mapping[str, Any], records: Sequence[Decision], directory: Path) -> Report:
+def _read_run(folder: Path, job: JobFile, records: Sequence[Decision], directory: Path) -> Report:
     decided = {record.key for record in records}
     pairs = [pair for pair in read_pairs(directory, Notices(), may_lack_files=True).pairs if pair.key in decided]
     names = {r.suspicious: r.suspicious_name or r.suspicious for r in records}
     names |= {r.source: r.source_name or r.source for r in records}
-    suspicious = RunTexts((pair.suspicious for pair in pairs), names, job["profile"]["decide"]["method"])
+    suspicious = RunTexts((pair.suspicious for pair in pairs), names, job.method)
     sources = RunTexts((pair.source for pair in pairs), names)
     shown = [
         replace(record, suspicious=suspicious.shown[record.suspicious], source=sources.shown[record.source])
@@ -91,50 +90,51 @@ def _read_run(folder: Path, job: Mapping[str, Any], records: Sequence[Decision],
         sources,
         _add_details(folder, records, shown),
         records[0].threshold,
-        {**describe_job(job), "suspicious_texts": len(suspicious), "sources": len(sources)},
-        tuple([job["partial"]] if job.get("partial") else []) + _warn_undecided(records[0].threshold),
+        {**list_origins(job), "suspicious_texts": len(suspicious), "sources": len(sources)},
+        tuple([job.partial] if job.partial else []) + _warn_undecided(records[0].threshold),
         table_file=DECISIONS,
         passages_file=PASSAGES if (folder / PASSAGES).exists() else "",
     )
 
 
-def _read_check(folder: Path, job: Mapping[str, Any], records: Sequence[Decision]) -> Report:
-    method, within_class, about = job["profile"]["decide"]["method"], bool(job["within_class"]), job["check"]
-    lines = {kind: list[dict[str, Any]]() for kind in ("suspicious", "source", "old")}
-    for line in read_lines(folder / TEXTS, dict):
-        lines[line["kind"]].append(line)
+def _read_check(folder: Path, job: JobFile, records: Sequence[Decision]) -> Report:
+    method, within_class, about = job.method, job.within_class, job.check
+    if about is None:
+        raise UserError("lacks what a check records", "check again", folder)
+    lines: dict[str, list[TextLine]] = {"suspicious": [], "source": [], "old": []}
+    for line in read_lines(folder / TEXTS, TextLine.from_json):
+        lines[line.kind].append(line)
     suspicious, others = lines["suspicious"], [*lines["source"], *lines["old"]]
-    targets = {line["name"]: _read_text(line).exclude_quotations(method) for line in suspicious}
-    sources = (targets if within_class else {}) | {line["name"]: _read_text(line) for line in others}
+    targets = {line.name: _make_text(line).exclude_quotations(method) for line in suspicious}
+    sources = (targets if within_class else {}) | {line.name: _make_text(line) for line in others}
     counts = {"source": len(lines["source"]), "old text": len(lines["old"])}
     compared = ["each other"] * within_class + [format_count(n, what) for what, n in counts.items() if n]
     title = f"{format_count(len(targets), 'text')} compared with {', '.join(compared)}"
-    facts = {**describe_job(job, job["handout"]), "suspicious_texts": len(targets)}
-    not_listed = f"{about['not_listed']:,} pairs that cannot reach the threshold are not listed"
+    facts = {**list_origins(job), "suspicious_texts": len(targets)}
+    not_listed = f"{about.not_listed:,} pairs that cannot reach the threshold are not listed"
     return Report(
         " and ".join(title.rsplit(", ", 1)),
         targets,
         sources,
         _add_details(folder, records, records),
-        about["threshold"],
+        about.threshold,
         facts | {f"{what}s": count for what, count in counts.items() if count},
         (
-            *about["lines"],
-            *_warn_undecided(about["threshold"]),
+            *about.lines,
+            *_warn_undecided(about.threshold),
             *([AMONG] if within_class else []),
-            *([not_listed] if about["not_listed"] else []),
+            *([not_listed] if about.not_listed else []),
         ),
         within_class=within_class,
-        not_listed=about["not_listed"],
-        not_read=about["not_read"],
+        not_listed=about.not_listed,
+        not_read=about.not_read,
         table_file=PAIRS_TABLE,
         passages_file=PASSAGES if (folder / PASSAGES).exists() else "",
     )
 
 
-def _read_text(line: Mapping[str, Any]) -> ReportText:
-    excluded = tuple(Excluded(*part) for part in line["excluded"])
-    return ReportText(line["name"], line["text"], tuple(line["warnings"]), excluded)
+def _make_text(line: TextLine) -> ReportText:
+    return ReportText(line.name, line.text, line.warnings, tuple(Excluded(*part) for part in line.excluded))
 
 
 def _warn_undecided(threshold: float | None) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ class RunTexts(Mapping[str, ReportText]):
         return len(self._files)
 
 
-def _add_details(folder: Path, records: Sequence[Decision], shown: Sequence[Decision]) -> tuple[ReportPair, ...]:
+def _add_details(folder: Path, records: Sequence[Decision], shown: Sequence[Decision]) -> tuple[DecidedPair, ...]:
     """Return the pairs with passages and, of the best ones, gains; best first.
 
     Args:
@@ -187,10 +187,10 @@ def _add_details(folder: Path, records: Sequence[Decision], shown: Sequence[Deci
         shown: the same with the names of texts as shown.
     """
     passages: defaultdict[tuple[str, str], list[MeasuredPassage]] = defaultdict(list)
-    for line in read_optional(folder / PASSAGES, dict):
-        passages[line["suspicious"], line["source"]].append(read_evidence(line))
+    for line in read_optional(folder / PASSAGES, PassageLine.from_json):
+        passages[line.key].append(line.passage)
     rows = [
-        (record.key, ReportPair(one, tuple(passages.get(record.key, ()))))
+        (record.key, DecidedPair(one, tuple(passages.get(record.key, ()))))
         for record, one in zip(records, shown, strict=True)
     ]
     rows.sort(key=lambda row: (*rank_pair(row[1]), row[1].suspicious, row[1].source))
@@ -202,15 +202,14 @@ def _read_gains(path: Path, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, 
     """Return the gains of the tokens of some pairs, as far as they were kept."""
     gains: dict[tuple[str, str], TokenGains] = {}
     chosen, space = set(keys), MAX_TOKENS
-    for line in read_optional(path, dict, MAX_GAIN_VALUES):
-        key = line["suspicious"], line["source"]
-        if key in chosen and len(line["gains"]) <= space:
-            space -= len(line["gains"])
-            gains[key] = TokenGains(tuple((begin, end) for begin, end in line["offsets"]), tuple(line["gains"]))
+    for key, tokens, _ in read_optional(path, GainsLine.from_json, MAX_GAIN_VALUES):
+        if key in chosen and len(tokens.gains) <= space:
+            space -= len(tokens.gains)
+            gains[key] = tokens
     return gains
 
 
-def make_pair_report(pair: ReportPair, texts: tuple[str, str], facts: Mapping[str, Any]) -> Report:
+def make_pair_report(pair: DecidedPair, texts: tuple[str, str], facts: Mapping[str, Any]) -> Report:
     """Return the report of one pair of texts.
 
     Args:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Corpus, read_queries
-from pan_scdg.records import MeasuredPassage, Query, TokenGains
+from pan_scdg.records import Query, Ranking, TokenGains
 from pan_scdg.report.html import SHARED_SCRIPTS, render_page
-from pan_scdg.report.records import read_evidence
 from pan_scdg.report.texts import TextView
 from pan_scdg.report.view import (
     MAX_PAGE_BYTES,
@@ -24,7 +23,7 @@ from pan_scdg.report.view import (
     mark_texts,
     measure_passage,
 )
-from pan_scdg.report.wording import describe_explanation, describe_job
+from pan_scdg.report.wording import describe_explanation, list_origins
 from pan_scdg.results.files import (
     CANDIDATE_SCORES,
     CANDIDATES,
@@ -34,6 +33,8 @@ from pan_scdg.results.files import (
     read_lines,
     read_optional,
 )
+from pan_scdg.results.job import JobFile
+from pan_scdg.results.records import CandidateLine, EvidenceLine, GainsLine, QueryLine
 from pan_scdg.text.units import count_words
 
 MAX_QUERIES = 1_000
@@ -55,25 +56,13 @@ class RankedSource(NamedTuple):
     """Rank and score in each first-stage ranking that contains it."""
 
 
-class ExplainedPassage(NamedTuple):
-    """A passage of a query, and the source that explains it best."""
-
-    evidence: MeasuredPassage
-    """With the place of the source that it is most like, an empty one if none is like it by its words."""
-    document: str
-    rank: int
-    """Of the source."""
-    margin: float | None
-    """Difference between its gain and that of the second-best source; None without a second source."""
-
-
 class ReportQuery(NamedTuple):
     """A query, its best sources, and the passages that they explain."""
 
     query_id: str
     text: str
     sources: Sequence[RankedSource]
-    passages: Sequence[ExplainedPassage]
+    passages: Sequence[EvidenceLine]
     gains: TokenGains | None = None
     """Of the tokens in passages, each with the source that explains the passage best; None: they were not kept."""
 
@@ -98,24 +87,25 @@ class QueryView:
     def explained(self) -> dict[int, tuple[int, int, int]]:
         """Return by rank of a source: the number of its first passage, how many it has, and their characters."""
         parts: dict[int, tuple[int, int, int]] = {}
-        for number, (passage, _, rank, _) in enumerate(self.query.passages, 1):
-            first, passages, characters = parts.get(rank, (number, 0, 0))
-            parts[rank] = first, passages + 1, characters + passage.target.length
+        for number, line in enumerate(self.query.passages, 1):
+            first, passages, characters = parts.get(line.rank, (number, 0, 0))
+            parts[line.rank] = first, passages + 1, characters + line.passage.target.length
         return parts
 
     @property
     def share(self) -> float:
         """Return the share of the query's characters inside passages."""
-        return sum(p.evidence.target.length for p in self.query.passages) / max(1, len(self.text.text))
+        return sum(p.passage.target.length for p in self.query.passages) / max(1, len(self.text.text))
 
     @cached_property
     def passages(self) -> list[PassageView]:
         """Return the rows of the passages."""
         rows = []
-        for number, (passage, document, rank, margin) in enumerate(self.query.passages, 1):
+        for number, line in enumerate(self.query.passages, 1):
+            passage, source = line.passage, self.documents[line.document]
             words = count_words(self.text.text[slice(*passage.target)])
-            sentence, anchor = describe_explanation(passage, words, margin), self.name_anchor(number)
-            rows.append(PassageView(number, passage, self.text, self.documents[document], anchor, sentence, rank=rank))
+            sentence, anchor = describe_explanation(passage, words, line.margin), self.name_anchor(number)
+            rows.append(PassageView(number, passage, self.text, source, anchor, sentence, rank=line.rank))
         return rows
 
     @property
@@ -123,8 +113,8 @@ class QueryView:
         """Return the script's data: numbers of texts, and passages with both places, text and rank of the source."""
         numbers = {doc_id: i for i, doc_id in enumerate(self.documents, 1)}
         passages = [
-            [*locate_passage(passage, self.text, self.documents[document]), numbers[document], rank]
-            for passage, document, rank, _ in self.query.passages
+            [*locate_passage(p.passage, self.text, self.documents[p.document]), numbers[p.document], p.rank]
+            for p in self.query.passages
         ]
         texts = [text.number for text in (self.text, *self.documents.values())]
         gains = {} if self.query.gains is None else self.text.pack_gains(self.query.gains)
@@ -140,11 +130,11 @@ class QueryView:
         if self.query.gains is not None:
             size += TOKEN_BYTES * (len(self.query.gains.gains) + len(self.text.sentences))
         return size + sum(
-            measure_passage(p.evidence, self.text, self.documents[p.document]) for p in self.query.passages
+            measure_passage(p.passage, self.text, self.documents[p.document]) for p in self.query.passages
         )
 
 
-def render_retrieval(folder: Path, job: Mapping[str, Any], directory: Path) -> str:
+def render_retrieval(folder: Path, job: JobFile, directory: Path) -> str:
     """Return the page of a result of source retrieval.
 
     Args:
@@ -154,50 +144,49 @@ def render_retrieval(folder: Path, job: Mapping[str, Any], directory: Path) -> s
     """
     queries = list(_list_report_queries(folder, read_queries(directory, Notices())))
     documents = read_sources(Corpus(directory, Notices()), queries)
-    warnings = [job["partial"]] if job.get("partial") else []
-    return render_queries(queries, documents, {**describe_job(job), "queries": len(queries)}, warnings)
+    warnings = [job.partial] if job.partial else []
+    return render_queries(queries, documents, {**list_origins(job), "queries": len(queries)}, warnings)
 
 
 def _list_report_queries(folder: Path, queries: Sequence[Query]) -> Iterator[ReportQuery]:
     """Yield the part of the page about each query that has candidates."""
-    passages: defaultdict[str, list[ExplainedPassage]] = defaultdict(list)
-    for line in read_optional(folder / EVIDENCE, dict):
-        explained = ExplainedPassage(read_evidence(line), line["document"], line["rank"], line["margin"])
-        passages[line["query"]].append(explained)
+    passages: defaultdict[str, list[EvidenceLine]] = defaultdict(list)
+    for one in read_optional(folder / EVIDENCE, EvidenceLine.from_json):
+        passages[one.query].append(one)
     gains = _read_query_gains(folder / GAINS, passages)
-    routes = {line["query"]: line["routes"] for line in read_lines(folder / CANDIDATES, dict)}
+    routes = {line.query: line.routes for line in read_lines(folder / CANDIDATES, QueryLine.from_json)}
     texts = {query.query_id: query.original or query.text for query in queries}
-    for query_id, lines in groupby(read_lines(folder / CANDIDATE_SCORES, dict), key=lambda line: str(line["query"])):
-        explaining = {passage.rank for passage in passages[query_id]}
-        kept = [line for line in lines if line["rank"] <= MAX_SOURCES or line["rank"] in explaining]
+    candidates = read_lines(folder / CANDIDATE_SCORES, CandidateLine.from_json)
+    for query_id, lines in groupby(candidates, key=lambda line: line.query):
+        explaining = {line.rank for line in passages[query_id]}
+        kept = [line for line in lines if line.rank <= MAX_SOURCES or line.rank in explaining]
         sources = _describe_sources(kept, routes.get(query_id, {}))
         yield ReportQuery(query_id, texts[query_id], sources, passages[query_id], gains.get(query_id))
 
 
-def _read_query_gains(path: Path, passages: Mapping[str, Sequence[ExplainedPassage]]) -> dict[str, TokenGains]:
+def _read_query_gains(path: Path, passages: Mapping[str, Sequence[EvidenceLine]]) -> dict[str, TokenGains]:
     """Return by query the gains of the tokens that begin in passages, each with the source of the passage."""
     tokens: defaultdict[str, dict[tuple[int, int], float]] = defaultdict(dict)
-    for line in read_optional(path, dict, MAX_GAIN_VALUES):
-        explained = [p.evidence for p in passages.get(line["query"], ()) if p.document == line["document"]]
-        places = [one.target for one in explained]
-        for (begin, end), gain in zip(line["offsets"], line["gains"]):
+    for (query, document), own, _ in read_optional(path, GainsLine.from_json, MAX_GAIN_VALUES):
+        places = [line.passage.target for line in passages.get(query, ()) if line.document == document]
+        for (begin, end), gain in zip(own.spans, own.gains):
             if any(first <= begin < last for first, last in places):
-                tokens[line["query"]][begin, end] = gain
+                tokens[query][begin, end] = gain
     return {name: TokenGains(*zip(*sorted(values.items()), strict=True)) for name, values in tokens.items() if values}
 
 
-def _describe_sources(lines: Sequence[Mapping[str, Any]], routes: Mapping[str, Any]) -> list[RankedSource]:
-    documents = {line["document"] for line in lines}
+def _describe_sources(lines: Sequence[CandidateLine], routes: Mapping[str, Ranking]) -> list[RankedSource]:
+    documents = {line.document for line in lines}
     places = {
         name: {doc_id: (rank, score) for rank, (doc_id, score) in enumerate(ranking, 1) if doc_id in documents}
         for name, ranking in routes.items()
     }
     return [
         RankedSource(
-            line["rank"],
-            line["document"],
-            line["final"],
-            {name: ranks[line["document"]] for name, ranks in places.items() if line["document"] in ranks},
+            line.rank,
+            line.document,
+            line.final,
+            {name: ranks[line.document] for name, ranks in places.items() if line.document in ranks},
         )
         for line in lines
     ]

@@ -7,33 +7,17 @@ from pan_scdg.report.records import (
     FINDING_ORDER,
     Excluded,
     Report,
-    ReportPair,
     ReportText,
     subtract_spans,
 )
-from pan_scdg.results.records import Finding
+from pan_scdg.results.records import DecidedPair, Finding
 
 MAX_NEXT_PAIRS = 5
 MIN_NEXT_POINTS = 25
 """Least points of a pair to look at next: half of those at the threshold."""
 
 
-class RankedPair(NamedTuple):
-    """A pair, seen from one of its texts."""
-
-    number: int
-    """Rank of the pair, from 1."""
-    pair: ReportPair
-    swapped: bool
-    """The text is on the side of the source: texts were compared with each other."""
-
-    @property
-    def source(self) -> str:
-        """Return the name of the other text."""
-        return self.pair.suspicious if self.swapped else self.pair.source
-
-
-class RankedText(NamedTuple):
+class SuspiciousText(NamedTuple):
     """A suspicious text with the decision and the score of its best pair."""
 
     name: str
@@ -43,44 +27,50 @@ class RankedText(NamedTuple):
     """Share of the text in passages that count, of all its pairs with a sign of reuse, 0 to 1."""
     best: int | None
     """Number of the pair that decides; None if none of its pairs is listed."""
-    signs: tuple[RankedPair, ...]
-    """Its pairs that are likely or unclear, best first, but for those that are only too short to tell."""
+    signs: tuple[int, ...]
+    """Numbers of its pairs that are likely or unclear, best first, but for those that are only too short to tell."""
 
 
-def rank_texts(report: Report) -> list[RankedText]:
+def rank_suspicious(report: Report) -> list[SuspiciousText]:
     """Return every suspicious text, best first."""
-    pairs: dict[str, list[RankedPair]] = {name: [] for name in report.suspicious}
+    pairs: dict[str, dict[int, DecidedPair]] = {name: {} for name in report.suspicious}
     for number, pair in enumerate(report.pairs, 1):
-        pairs[pair.suspicious].append(RankedPair(number, pair, False))
+        pairs[pair.suspicious][number] = pair
         if report.within_class and pair.source in pairs:
-            pairs[pair.source].append(RankedPair(number, pair, True))
+            pairs[pair.source][number] = pair
     texts = [_rank_text(report, name, own) for name, own in pairs.items()]
     return sorted(texts, key=lambda t: (t.score is None, -(t.score or 0.0), FINDING_ORDER[t.finding], t.name))
 
 
-def _rank_text(report: Report, name: str, pairs: list[RankedPair]) -> RankedText:
-    signs = tuple(one for one in pairs if one.pair.finding != "no sign" and not one.pair.short_texts)
-    share = measure_text_share(report.suspicious, name, signs)
+def _rank_text(report: Report, name: str, pairs: Mapping[int, DecidedPair]) -> SuspiciousText:
+    """Return a text, given its pairs by their numbers."""
+    signs = tuple(n for n, pair in pairs.items() if pair.finding != "no sign" and not pair.short_texts)
+    share = measure_text_share(report.suspicious, name, [pairs[number] for number in signs])
     # a text that is too short is unclear itself, and says nothing about the other one
-    decisive = [one for one in pairs if not one.pair.short_texts or name in one.pair.short_texts]
+    decisive = [n for n, pair in pairs.items() if not pair.short_texts or name in pair.short_texts]
     if not decisive:
-        return RankedText(name, "no sign", None, share, None, signs)
+        return SuspiciousText(name, "no sign", None, share, None, signs)
     # pairs come by score: an unclear one may be before a likely one
-    best = min(decisive, key=lambda one: FINDING_ORDER[one.pair.finding])
-    return RankedText(name, best.pair.finding, best.pair.score, share, best.number, signs)
+    best = min(decisive, key=lambda number: FINDING_ORDER[pairs[number].finding])
+    return SuspiciousText(name, pairs[best].finding, pairs[best].score, share, best, signs)
 
 
-def measure_text_share(texts: Mapping[str, ReportText], name: str, pairs: Iterable[RankedPair]) -> float:
+def is_swapped(pair: DecidedPair, name: str) -> bool:
+    """Return True if a text is on the side of the source: texts were compared with each other."""
+    return pair.suspicious != name
+
+
+def measure_text_share(texts: Mapping[str, ReportText], name: str, pairs: Iterable[DecidedPair]) -> float:
     """Return the share of a text in passages of its pairs that count, 0 to 1; one without passages is not read."""
-    with_passages = [one for one in pairs if one.pair.passages]
+    with_passages = [pair for pair in pairs if pair.passages]
     if not with_passages:
         return 0.0
     text = texts[name]
-    places = [place for one in with_passages for place in list_places(one.pair, text.excluded, one.swapped)]
+    places = [place for pair in with_passages for place in list_places(pair, text.excluded, is_swapped(pair, name))]
     return measure_share(places, len(text.text))
 
 
-def list_places(pair: ReportPair, excluded: Sequence[Excluded], swapped: bool = False) -> list[tuple[int, int]]:
+def list_places(pair: DecidedPair, excluded: Sequence[Excluded], swapped: bool = False) -> list[tuple[int, int]]:
     """Return begin and end of what counts of a pair's passages, in the suspicious text or, swapped, in the source.
 
     Args:

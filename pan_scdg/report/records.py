@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pan_scdg.methods import load_settings
-from pan_scdg.records import MeasuredPassage, PartKind, Passage, Span, TokenGains
-from pan_scdg.results.records import SIDES, SIGNS, TOO_SHORT, Decision, Finding
+from pan_scdg.records import PartKind
+from pan_scdg.results.records import DecidedPair, Finding
 from pan_scdg.text.units import find_excluded
 
 FINDING_ORDER: dict[Finding, int] = {"likely": 0, "unclear": 1, "no sign": 2}
@@ -54,44 +54,6 @@ class ReportText(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReportPair:
-    """A decided pair as a page shows it."""
-
-    record: Decision
-    """With the names of both texts as shown, which are keys of the report's texts."""
-    passages: tuple[MeasuredPassage, ...] = ()
-    gains: TokenGains | None = None
-
-    @property
-    def suspicious(self) -> str:
-        """Return the name of the suspicious text."""
-        return self.record.suspicious
-
-    @property
-    def source(self) -> str:
-        """Return the name of the other text."""
-        return self.record.source
-
-    @property
-    def score(self) -> float | None:
-        """Return the score; None for a pair that could not be scored."""
-        return self.record.score
-
-    @property
-    def finding(self) -> Finding:
-        """Return the decision as people read it."""
-        return self.record.finding
-
-    @property
-    def short_texts(self) -> tuple[str, ...]:
-        """Return the names of the texts that are too short for a decision, if the pair is unclear for nothing else."""
-        if self.finding != "unclear" or self.record.decision or self.record.find_reason(*SIGNS):
-            return ()
-        sides = (str(reason.numbers["side"]) for reason in self.record.reasons if reason.code in TOO_SHORT)
-        return tuple(dict.fromkeys(self.suspicious if side == SIDES[0] else self.source for side in sides))
-
-
-@dataclass(frozen=True)
 class Report:
     """All that ``report.html`` shows; the pairs come best first."""
 
@@ -99,7 +61,8 @@ class Report:
     suspicious: Mapping[str, ReportText]
     sources: Mapping[str, ReportText]
     """Also contains the suspicious texts if they were compared with each other."""
-    pairs: tuple[ReportPair, ...]
+    pairs: tuple[DecidedPair, ...]
+    """With the names of their texts, which are keys of `suspicious` and `sources`."""
     threshold: float | None
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Profile, model, fingerprint, version and the like, shown as they are, by name."""
@@ -138,13 +101,6 @@ def hide_excluded(text: str, excluded: Iterable[Excluded]) -> str:
     return "".join([*parts, text[last:]])
 
 
-def rank_pair(pair: ReportPair) -> tuple[float, int]:
+def rank_pair(pair: DecidedPair) -> tuple[float, int]:
     """Return the key by which pairs are sorted: the highest score first, and of equal ones the likely pair."""
     return (float("inf") if pair.score is None else -pair.score), FINDING_ORDER[pair.finding]
-
-
-def read_evidence(line: Mapping[str, Any]) -> MeasuredPassage:
-    """Return the passage of a line of ``passages.jsonl`` or ``evidence.jsonl``."""
-    passage = Passage(Span(line["begin"], line["end"]), Span(line["begin2"] or 0, line["end2"] or 0))
-    more = {name: line[name] for name in ("gain", "within", "counts", "note") if name in line}
-    return MeasuredPassage(passage, line["similarity"], line["verbatim"], **more)

@@ -9,9 +9,10 @@ from functools import lru_cache
 from pan_scdg.errors import escape_controls
 from pan_scdg.evaluation.report import format_table
 from pan_scdg.records import Span
-from pan_scdg.report.ranking import RankedPair, is_next, measure_points, measure_text_share, rank_texts
-from pan_scdg.report.records import Report, ReportPair
+from pan_scdg.report.ranking import is_next, is_swapped, measure_points, measure_text_share, rank_suspicious
+from pan_scdg.report.records import Report
 from pan_scdg.report.wording import LOOK_NEXT, describe_reasons, format_share
+from pan_scdg.results.records import DecidedPair
 from pan_scdg.text.sentences import find_sentence_spans
 
 PAIR_COLUMNS = (
@@ -51,7 +52,7 @@ def format_pairs(report: Report) -> str:
     for rank, pair in enumerate(report.pairs, 1):
         points = measure_points(pair.score, report.threshold)
         names = pair.suspicious, pair.source
-        share = measure_text_share(report.suspicious, pair.suspicious, [RankedPair(rank, pair, False)])
+        share = measure_text_share(report.suspicious, pair.suspicious, [pair])
         shares = format_share(share), format_share(measure_verbatim(pair))
         scores = points, pair.score, report.threshold
         rows.append(
@@ -72,8 +73,10 @@ def format_pairs(report: Report) -> str:
 def format_texts(report: Report) -> str:
     """Return the suspicious texts as CSV, best first, each with its sources, then those that could not be read."""
     rows: list[tuple[object, ...]] = []
-    for rank, text in enumerate(rank_texts(report), 1):
-        points, sources = measure_points(text.score, report.threshold), SEPARATOR.join(one.source for one in text.signs)
+    for rank, text in enumerate(rank_suspicious(report), 1):
+        points = measure_points(text.score, report.threshold)
+        pairs = [report.pairs[number - 1] for number in text.signs]
+        sources = SEPARATOR.join(pair.suspicious if is_swapped(pair, text.name) else pair.source for pair in pairs)
         warnings = SEPARATOR.join(report.suspicious[text.name].warnings)
         rows.append((rank, text.name, text.finding, points, text.score, format_share(text.share), sources, warnings))
     not_read = {name: reason for name, reason in report.not_read.items() if not name.startswith(OTHER_SIDES)}
@@ -100,7 +103,7 @@ def escape_formula(text: str) -> str:
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA_STARTS) else text
 
 
-def measure_verbatim(pair: ReportPair) -> float:
+def measure_verbatim(pair: DecidedPair) -> float:
     """Return the share of the passages that count that is copied word for word, 0 to 1."""
     counted = [passage for passage in pair.passages if passage.counts]
     total = sum(passage.target.length for passage in counted)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pan_scdg.records import TokenGains
+from pan_scdg.records import Span, TokenGains
 from pan_scdg.report.records import Excluded, hide_excluded, subtract_spans
 from pan_scdg.text.sentences import find_sentence_spans
 
@@ -39,7 +39,6 @@ LEVEL_EDGES: dict[str, tuple[float, ...]] = {
 NEUTRAL_LEVEL = 2
 """The level around 0, without a colour."""
 
-Span = tuple[int, int]
 Stretch = tuple[int, int, int]
 """Begin, end, and the index of the passage or the level of the gain that it belongs to."""
 
@@ -99,7 +98,7 @@ class TextView:
     @cached_property
     def sentences(self) -> list[Span]:
         """Return the sentences: see `find_sentence_spans`."""
-        return find_sentence_spans(self.compared)
+        return [Span(*span) for span in find_sentence_spans(self.compared)]
 
     def measure(self) -> int:
         """Return the size of the text on the page in bytes, rounded up."""
@@ -116,14 +115,14 @@ class TextView:
         others = [mark for mark in marks if not mark.counts]
         excluded = [Mark(begin, end, "", False, reason) for begin, end, reason in self.excluded]
         self.marks = [*counted, *others, *excluded]
-        self.stretches = assign_owners(len(self.text), [mark[:2] for mark in self.marks])
+        self.stretches = assign_owners(len(self.text), [Span(*mark[:2]) for mark in self.marks])
 
     def cut(self) -> Iterator[Iterator[Piece]]:
         """Yield the pieces of each block."""
         begins, ends = [begin for begin, _, _ in self.stretches], [end for _, end, _ in self.stretches]
         for begin, end in self.blocks:
             inside = self.stretches[bisect_right(ends, begin) : bisect_left(begins, end)]
-            yield cut_block(self.text, (begin, end), inside)
+            yield cut_block(self.text, Span(begin, end), inside)
 
     def find_anchor(self, begin: int, end: int) -> str:
         """Return the anchor of the mark in which a place begins, or of the text if it has no mark or is empty."""
@@ -195,10 +194,10 @@ def split_blocks(text: str) -> list[Span]:
     blocks: list[Span] = []
     for start, end in zip(cuts, cuts[1:]):
         while end - start > LINE_CUT_CHARACTERS and (cut := _find_cut(text, start, end)) < end:
-            blocks.append((start, cut))
+            blocks.append(Span(start, cut))
             start = cut
         if start < end:
-            blocks.append((start, end))
+            blocks.append(Span(start, end))
     return blocks
 
 

@@ -8,7 +8,7 @@ from itertools import chain, count
 from typing import Any, NamedTuple
 
 from pan_scdg.align.equal_words import find_equal_words
-from pan_scdg.records import MeasuredPassage, PartKind
+from pan_scdg.records import MeasuredPassage, PartKind, Span
 from pan_scdg.report.charts import (
     Band,
     GainProfile,
@@ -19,10 +19,11 @@ from pan_scdg.report.charts import (
     make_matrix,
     map_passages,
 )
-from pan_scdg.report.ranking import RankedPair, RankedText, list_next, list_places, measure_share, rank_texts
-from pan_scdg.report.records import Excluded, Report, ReportPair, subtract_spans
-from pan_scdg.report.texts import Mark, Piece, Span, TextView, clean_text, cut_block, measure_text
+from pan_scdg.report.ranking import SuspiciousText, is_swapped, list_next, list_places, measure_share, rank_suspicious
+from pan_scdg.report.records import Excluded, Report, subtract_spans
+from pan_scdg.report.texts import Mark, Piece, TextView, clean_text, cut_block, measure_text
 from pan_scdg.report.wording import describe_measures, describe_passage
+from pan_scdg.results.records import DecidedPair
 from pan_scdg.text.units import count_words
 
 MAX_PAGE_BYTES = 20_000_000
@@ -48,7 +49,7 @@ class Row:
 
     number: int
     """Rank of the pair, from 1."""
-    pair: ReportPair
+    pair: DecidedPair
     left: TextView
     right: TextView
 
@@ -98,11 +99,11 @@ class TextRow:
     rank: int
     number: int
     """Of the text on the page."""
-    text: RankedText
+    text: SuspiciousText
     length: int
     """In characters; 0 without a sign of reuse."""
-    sources: tuple[tuple[RankedPair, TextView], ...]
-    """The listed pairs with a sign of reuse, and the other text of each."""
+    sources: tuple[tuple[int, bool, TextView], ...]
+    """The number of each listed pair with a sign of reuse, whether this text is its source, and the other text."""
 
     @property
     def name(self) -> str:
@@ -221,10 +222,11 @@ def _list_texts(report: Report, rows: Sequence[Row]) -> Iterator[TextRow]:
     if report.within_class:
         views |= {row.pair.source: row.right for row in rows if row.pair.source in report.suspicious}
     free = count(1 + max((view.number for row in rows for view in (row.left, row.right)), default=0))
-    for rank, text in enumerate(rank_texts(report)[:MAX_ROWS], 1):
+    for rank, text in enumerate(rank_suspicious(report)[:MAX_ROWS], 1):
         view = views.get(text.name)
-        signs = [(one, rows[one.number - 1]) for one in text.signs if one.number <= len(rows)]
-        sources = tuple((one, row.left if one.swapped else row.right) for one, row in signs)
+        signs = [rows[number - 1] for number in text.signs if number <= len(rows)]
+        swapped = [is_swapped(row.pair, text.name) for row in signs]
+        sources = tuple((row.number, is_own, row.left if is_own else row.right) for row, is_own in zip(signs, swapped))
         length = len(view.text) if view is not None and sources else 0
         yield TextRow(rank, next(free) if view is None else view.number, text, length, sources)
 
@@ -260,8 +262,8 @@ def _choose_details(rows: Iterable[Row], space: int) -> tuple[list[Row], int]:
     return chosen, space
 
 
-def _shift(begin: int, span: Span) -> Span:
-    return begin + span[0], begin + span[1]
+def _shift(begin: int, span: tuple[int, int]) -> Span:
+    return Span(begin + span[0], begin + span[1])
 
 
 def measure_passage(passage: MeasuredPassage, left: TextView, right: TextView) -> int:
@@ -333,9 +335,9 @@ def locate_passage(passage: MeasuredPassage, left: TextView, right: TextView) ->
 
 def _describe(row: Row, passage: int) -> tuple[str, str]:
     """Return the sentence about a passage of a pair, and what was measured on it."""
-    evidence, (own, _) = row.pair.passages[passage], row.equal[passage]
+    shown, (own, _) = row.pair.passages[passage], row.equal[passage]
     equal = sum(count_words(row.left.compared[begin:end]) for begin, end in own)
-    return describe_passage(evidence, row.words[passage], equal), describe_measures(evidence)
+    return describe_passage(shown, row.words[passage], equal), describe_measures(shown)
 
 
 def _flatten(stretches: Iterable[Span], text: TextView) -> list[int]:
@@ -350,7 +352,7 @@ def _make_side(view: TextView, passage: Span, equal: Sequence[Span]) -> Side:
     (begin, end), half = passage, MAX_EXCERPT_CHARACTERS // 2
     if end - begin <= MAX_EXCERPT_CHARACTERS:
         return Side(list(cut_block(text, passage, stretches)), 0, [])
-    parts = [list(cut_block(text, part, stretches)) for part in ((begin, begin + half), (end - half, end))]
+    parts = [list(cut_block(text, part, stretches)) for part in (Span(begin, begin + half), Span(end - half, end))]
     return Side(parts[0], end - begin - 2 * half, parts[1])
 
 

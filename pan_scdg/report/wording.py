@@ -8,7 +8,18 @@ from pan_scdg.progress import format_count
 from pan_scdg.records import MeasuredPassage, Reason
 from pan_scdg.report.ranking import has_points, measure_points
 from pan_scdg.report.records import QUOTED, Report
-from pan_scdg.results.records import DISGUISED, NOT_SCORED, SIDES, SIGNS, TOO_SHORT, Decision, Finding
+from pan_scdg.results.job import JobFile
+from pan_scdg.results.records import (
+    ANNOUNCED,
+    DISGUISED,
+    NOT_SCORED,
+    SHARED,
+    SIDES,
+    SIGNS,
+    TOO_SHORT,
+    Decision,
+    Finding,
+)
 from pan_scdg.text.parts import MAX_QUOTATION_WORDS
 from pan_scdg.version import __version__
 
@@ -155,7 +166,7 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any], Decision], str]] = {
 """The sentence of each code, from its numbers and the decision."""
 
 
-def describe_evidence(decision: Decision) -> str:
+def describe_numbers(decision: Decision) -> str:
     """Return what the numbers of a decision mean; empty if they say nothing about sentences."""
     numbers = decision.numbers
     if "corresponding" not in numbers:
@@ -167,7 +178,7 @@ def describe_evidence(decision: Decision) -> str:
 
 
 def describe_passage(passage: MeasuredPassage, words: int, equal_words: int) -> str:
-    """Return the evidence for a passage: what is copied or equal, and why it does not count if it does not.
+    """Return what shows a passage: what is copied or equal, and why it does not count if it does not.
 
     Args:
         passage: the passage.
@@ -188,7 +199,17 @@ def describe_passage(passage: MeasuredPassage, words: int, equal_words: int) -> 
         place = QUOTED[passage.within].removeprefix("in ")
         effect = f"counts: {QUOTATION_RULE}" if passage.counts else "does not count"
         text += f" It is part of {place} and {effect}."
-    return f"{text} {passage.note}." if passage.note else text
+    notes = [_NOTES[reason.code](reason.numbers, passage) for reason in passage.reasons if reason.code in _NOTES]
+    return f"{text} {'; '.join(notes)}." if notes else text
+
+
+_NOTES: dict[str, Callable[[Mapping[str, Any], MeasuredPassage], str]] = {
+    SHARED: lambda n, p: (
+        f"{n['texts']} of {n['of']} suspicious texts {'share it' if 2 * p.verbatim > 1 else 'have a similar passage'}"
+    ),
+    ANNOUNCED: lambda n, p: "it may be given material: a colon announces it in both texts",
+}
+"""What is added to the sentence of a passage, by the code of a reason."""
 
 
 def describe_measures(passage: MeasuredPassage) -> str:
@@ -204,7 +225,7 @@ def _describe_gain(gain: float) -> str:
 
 
 def describe_explanation(passage: MeasuredPassage, words: int, margin: float | None) -> str:
-    """Return the evidence for the source of a passage of a query, and its distance to the second-best one.
+    """Return what shows the source of a passage of a query, and its distance to the second-best one.
 
     Args:
         passage: the passage; its place in the source is empty if there is none.
@@ -221,19 +242,14 @@ def describe_explanation(passage: MeasuredPassage, words: int, margin: float | N
     return " ".join(parts)
 
 
-def describe_job(job: Mapping[str, Any], handout: str | None = None) -> dict[str, Any]:
-    """Return the facts of a report about program, profile and models, each with the beginning of its fingerprint.
-
-    Args:
-        job: the content of ``job.json``.
-        handout: name of the text that all authors received, if there is one.
-    """
-    facts: dict[str, Any] = {"program": f"pan_scdg {__version__}", "profile": job["profile"]["name"]}
-    for name, identity in job["models"].items():
-        shown = job.get("model_names", {}).get(name, "")
+def list_origins(job: JobFile) -> dict[str, str]:
+    """Return the facts of a report about program, profile and models, each with the beginning of its fingerprint."""
+    facts = {"program": f"pan_scdg {__version__}", "profile": job.profile["name"]}
+    for name, identity in job.models.items():
+        shown = job.model_names.get(name, "")
         facts[name] = f"{shown} {str(identity.get('weights', ''))[:FINGERPRINT_CHARACTERS]}".strip()
-    if handout is not None:
-        facts["handout"] = f"{handout} (text in common with it does not count)"
+    if job.handout is not None:
+        facts["handout"] = f"{job.handout} (text in common with it does not count)"
     return facts
 
 

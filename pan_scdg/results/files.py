@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.runs import open_gzip_text
@@ -63,13 +63,21 @@ def read_optional(path: Path, parse: Callable[[dict[str, Any]], Line], values: i
         yield from read_lines(path, parse, values=values)
 
 
-def write_lines(folder: Path, name: str, lines: Iterable[Mapping[str, object]], *, rounded: bool = False) -> str:
-    """Write an object a line, packed if the name says so; return the name.
+class Record(Protocol):
+    """What a line of a file stands for."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of the line."""
+        ...
+
+
+def write_lines(folder: Path, name: str, records: Iterable[Record], *, rounded: bool = False) -> str:
+    """Write a record a line, packed if the name says so; return the name.
 
     Args:
         folder: of the file.
         name: of the file.
-        lines: the objects.
+        records: in the order of the lines.
         rounded: write six decimals; otherwise all digits.
 
     Raises:
@@ -78,8 +86,8 @@ def write_lines(folder: Path, name: str, lines: Iterable[Mapping[str, object]], 
     path = folder / name
     opened = open_gzip_text(path) if path.suffix == ".gz" else path.open("w", encoding="utf-8", newline="\n")
     with opened as file:
-        for line in lines:
-            file.write(format_line(line) if rounded else json.dumps(line) + "\n")
+        for record in records:
+            file.write(format_line(record.to_json()) if rounded else json.dumps(record.to_json()) + "\n")
     return name
 
 

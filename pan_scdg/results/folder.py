@@ -12,14 +12,12 @@ import os
 import platform
 import shutil
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Generic, Protocol, TypeVar
 
 from pan_scdg.commit import find_commit
 from pan_scdg.digests import hash_file
@@ -27,10 +25,10 @@ from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.logs import say
 from pan_scdg.models.devices import describe_machine
 from pan_scdg.results.files import JOB, PAGE, SCORES
+from pan_scdg.results.job import FORMAT, JobFile, TaskName
+from pan_scdg.results.records import Key, ScoreLine
 from pan_scdg.version import __version__
 
-FORMAT = 3
-"""Version of the files of a result; raised when their meaning changes or the same settings give other scores."""
 WORK_FOLDER = ".pan_scdg"
 COMMITS = "commits"
 """A line for each commit of the code that has computed here."""
@@ -38,8 +36,6 @@ PUBLISHING = "publishing.json"
 """Written when all files are staged: those to publish, and those of a former result to remove."""
 ERROR_LOG = "error.log"
 """The traceback of an internal error, which the next run with this output removes."""
-PAIR_KEY = ("suspicious", "source")
-CANDIDATE_KEY = ("query", "document")
 LARGE_FIELDS = ("gains", "offsets", "cosines")
 """Fields of a line of scores that are read from the file when they are needed."""
 PACKAGES = ("numpy", "tokenizers", "torch", "transformers", "sentence-transformers")
@@ -50,21 +46,43 @@ DIFFERENT_JOB = ("task", "input", "profile", "models", "versions", "code")
 """Fields of a job that a message names if they differ; any other is a setting."""
 
 
-class ScoreFile:
+class Scored(Protocol):
+    """The record of a scored pair or candidate."""
+
+    @property
+    def key(self) -> Key:
+        """Return the ids that name it."""
+        ...
+
+    @property
+    def incidents(self) -> Sequence[str]:
+        """Return what may have changed its last digits."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of its line."""
+        ...
+
+
+Item = TypeVar("Item", bound=Scored)
+Parse = Callable[[Mapping[str, Any]], Item]
+
+
+class ScoreFile(Generic[Item]):
     """An append-only file with a JSON line for each scored pair or candidate.
 
     Args:
         path: the file; created by the first line.
-        key: the two fields that name a pair (`PAIR_KEY`) or a candidate (`CANDIDATE_KEY`).
+        parse: returns the record of a line.
 
     Raises:
         UserError: a line other than the last is not one of this program.
     """
 
-    def __init__(self, path: Path, key: tuple[str, str] = PAIR_KEY) -> None:
-        self.path, self._key = path, key
-        self._lines: dict[tuple[str, str], dict[str, Any]] = {}
-        self._offsets: dict[tuple[str, str], int] = {}
+    def __init__(self, path: Path, parse: Parse[Item]) -> None:
+        self.path, self._parse = path, parse
+        self._lines: dict[Key, Item] = {}
+        self._offsets: dict[Key, int] = {}
         self._size = 0
         self.total = 0
         """The number of lines of the finished result; 0: not known yet."""
@@ -78,25 +96,25 @@ class ScoreFile:
                     break  # the run was killed while it wrote this line
                 try:
                     self._index(json.loads(data), self._size)
-                except (ValueError, TypeError, LookupError) as e:
+                except (ValueError, TypeError, LookupError, AttributeError) as e:
                     raise UserError(
                         "is not a line of scores", "delete the file and run again", self.path, number
                     ) from e
                 self._size += len(data)
 
-    def _index(self, line: dict[str, Any], offset: int) -> None:
-        key = (line[self._key[0]], line[self._key[1]])
-        self._lines[key] = {name: value for name, value in line.items() if name not in LARGE_FIELDS}
-        self._offsets[key] = offset
+    def _index(self, line: Mapping[str, Any], offset: int) -> None:
+        score = self._parse({name: value for name, value in line.items() if name not in LARGE_FIELDS})
+        self._lines[score.key] = score
+        self._offsets[score.key] = offset
 
     def __contains__(self, key: object) -> bool:
         return key in self._lines
 
-    def __getitem__(self, key: tuple[str, str]) -> dict[str, Any]:
-        """Return the line of a pair or candidate without `LARGE_FIELDS`."""
+    def __getitem__(self, key: Key) -> Item:
+        """Return the record of a pair or candidate without `LARGE_FIELDS`."""
         return self._lines[key]
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
+    def __iter__(self) -> Iterator[Key]:
         return iter(self._lines)
 
     def __len__(self) -> int:
@@ -104,97 +122,90 @@ class ScoreFile:
 
     def list_incidents(self) -> list[str]:
         """Return what may have changed last digits, by the lines that the run and those before it wrote."""
-        return list(dict.fromkeys(incident for line in self._lines.values() for incident in line.get("incidents", ())))
+        return list(dict.fromkeys(incident for score in self._lines.values() for incident in score.incidents))
 
     def describe(self) -> str:
         """Return how many pairs or candidates a stopped run has; empty for none."""
         if not self._lines:
             return ""
         of_all = f" of {self.total:,}" if self.total else ""
-        return f"{len(self._lines):,}{of_all} {'pairs' if self._key == PAIR_KEY else 'candidates'} are kept"
+        what = "pairs" if isinstance(next(iter(self._lines.values())), ScoreLine) else "candidates"
+        return f"{len(self._lines):,}{of_all} {what} are kept"
 
-    def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+    def append(self, scores: Iterable[Item]) -> None:
         """Write lines, all of which are in the file when this returns; a last line that was cut off is removed."""
         with self.path.open("ab", buffering=0) as file:
             file.truncate(self._size)
-            for line in lines:
+            for score in scores:
+                line = score.to_json()
                 data = json.dumps(line).encode() + b"\n"
                 if file.write(data) != len(data):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-                self._index(dict(line), self._size)
+                self._index(line, self._size)
                 self._size += len(data)
 
-    def read_line(self, key: tuple[str, str]) -> dict[str, Any]:
-        """Return the whole line of a pair or candidate."""
+    def read_line(self, key: Key) -> Item:
+        """Return the whole record of a pair or candidate."""
         with self.path.open("rb") as file:
             file.seek(self._offsets[key])
-            line: dict[str, Any] = json.loads(file.readline())
-        return line
-
-    def read_gains(self, key: tuple[str, str]) -> npt.NDArray[np.float64]:
-        """Return the gain of every token in nats, ``[n]``.
-
-        Raises:
-            KeyError: the gains were not kept.
-        """
-        return np.array(self.read_line(key)["gains"], np.float64)
+            return self._parse(json.loads(file.readline()))
 
 
-class WorkFolder:
+class WorkFolder(Generic[Item]):
     """The folder of an unfinished result; see `open_result`."""
 
-    def __init__(self, output: Path, job: Mapping[str, Any], key: tuple[str, str]) -> None:
+    def __init__(self, output: Path, job: JobFile, parse: Parse[Item]) -> None:
         self.output, self.path, self.job = output, output / WORK_FOLDER, job
         self._commit = _record_commit(self.path / COMMITS)
         self.staged = self.path / "staged"
-        self.scores = ScoreFile(self.path / SCORES, key)
+        self.scores = ScoreFile(self.path / SCORES, parse)
 
-    def publish(self, files: Sequence[str], **about: Any) -> None:
+    def publish(self, files: Sequence[str], job: JobFile | None = None) -> None:
         """Rename the staged files into the output, then write ``job.json``, and remove the work folder.
 
         Args:
             files: names of staged files, in the order of publication; may lie in folders.
-            about: further fields of ``job.json`` that do not identify the job, such as ``partial`` or ``incidents``.
+            job: the same job with what is known about it now; commit, machine and packages of this process are added
+                unless it has others.
         """
-        described = {
-            "format": FORMAT,
-            **self.job,
-            "commit": self._commit,
-            "machine": describe_machine(self.job["device"]),
-            "packages": list_packages(),
-        }
-        described |= {name: value for name, value in about.items() if value not in (None, "", [], {})}
-        described["files"] = {name: hash_file(self.staged / name) for name in files}
+        job = job or self.job
+        job = replace(
+            job,
+            commit=job.commit or self._commit,
+            machine=job.machine or describe_machine(job.device),
+            packages=job.packages or list_packages(),
+            files={name: hash_file(self.staged / name) for name in files},
+        )
         former = read_job(self.output)
-        stale = [] if former is None else sorted({*former["files"], PAGE} - {*files})  # `report` may have added a page
-        write_json(self.path / PUBLISHING, {"job": described, "remove": stale})
+        stale = sorted({*_list_files(former), PAGE} - {*files}) if former else []  # `report` may have added a page
+        write_json(self.path / PUBLISHING, {"job": job.to_json(), "remove": stale})
         _publish(self.output)
 
 
 @contextmanager
 def open_result(
-    output: Path, job: Mapping[str, Any], *, overwrite: bool = False, key: tuple[str, str] = PAIR_KEY
-) -> Iterator[WorkFolder | None]:
+    output: Path, job: JobFile, parse: Parse[Item], *, overwrite: bool = False
+) -> Iterator[WorkFolder[Item] | None]:
     """Lock an output folder and yield its work folder, with the scores of a stopped run; None if it is complete.
 
     Args:
         output: created if it does not exist.
-        job: all fields that the result depends on, as JSON values, without paths.
+        job: all fields that the result depends on.
+        parse: see `ScoreFile`.
         overwrite: replace the result, or the unfinished work, of another job. A former result stays until the new one
             is complete.
-        key: see `ScoreFile`.
 
     Raises:
         UserError: the folder cannot be written, is locked, or holds other files or another job.
     """
-    job = json.loads(json.dumps({**job, "versions": {"pan_scdg": __version__, **job.get("versions", {})}}))
+    job = replace(job, versions={"pan_scdg": __version__, **job.versions})
     with _lock(output):
         work = output / WORK_FOLDER
         if (work / PUBLISHING).exists():
             _publish(output)  # a run was killed while it published
-        complete, started = read_job(output), _read_json(work / JOB)
+        complete, started = read_job(output), _parse_job(work / JOB)
         if overwrite:
-            if started is not None and started != job:
+            if started is not None and started.identify() != job.identify():
                 shutil.rmtree(work)
         elif complete is not None:
             _check_same(complete, job, "contains a result", output)
@@ -203,15 +214,15 @@ def open_result(
             return
         elif started is not None:
             _check_same(started, job, "contains an unfinished result", output)
-        _refuse_other_files(output, [] if complete is None else complete["files"])
+        _refuse_other_files(output, _list_files(complete))
         shutil.rmtree(work / "staged", ignore_errors=True)
         (output / ERROR_LOG).unlink(missing_ok=True)
         try:
             (work / "staged").mkdir(parents=True)
-            write_json(work / JOB, job)
+            write_json(work / JOB, job.identify())
         except OSError as e:
             raise _make_write_error(output, e) from e
-        opened = WorkFolder(output, job, key)
+        opened = WorkFolder(output, job, parse)
         try:
             yield opened
         except (Interrupted, KeyboardInterrupt) as e:
@@ -229,19 +240,36 @@ def open_result(
             raise
 
 
-def read_job(folder: Path) -> dict[str, Any] | None:
+def read_job(folder: Path) -> JobFile | None:
     """Return ``job.json`` of a complete result; None if the folder has none.
 
     Raises:
         UserError: it is not a file of this program, or of another format.
     """
-    job = _read_json(folder / JOB)
-    if job is not None and (job.get("format") != FORMAT or not isinstance(job.get("files"), dict)):
-        raise UserError("is not a result of this version", "delete it and run again", folder / JOB)
-    return job
+    content = _read_json(folder / JOB)
+    if content is not None and (content.get("format") != FORMAT or not isinstance(content.get("files"), dict)):
+        raise _make_version_error(folder / JOB)
+    return _parse_job(folder / JOB)
 
 
-def require_job(folder: Path, task: str | None = None) -> dict[str, Any]:
+def _parse_job(path: Path) -> JobFile | None:
+    """Return the job of a complete or an unfinished result."""
+    content = _read_json(path)
+    try:
+        return None if content is None else JobFile.from_json(content)
+    except TypeError as e:
+        raise _make_version_error(path) from e
+
+
+def _make_version_error(path: Path) -> UserError:
+    return UserError("is not a result of this version", "delete it and run again", path)
+
+
+def _list_files(job: JobFile | None) -> list[str]:
+    return [] if job is None else [*(job.files or ())]
+
+
+def require_job(folder: Path, task: TaskName | None = None) -> JobFile:
     """Return ``job.json`` of a complete result of a task ("pairs", "retrieval" or "check"), or of any.
 
     Raises:
@@ -252,19 +280,18 @@ def require_job(folder: Path, task: str | None = None) -> dict[str, Any]:
         unfinished = (folder / WORK_FOLDER / JOB).exists()
         what = "contains an unfinished result" if unfinished else "contains no result"
         raise UserError(what, "finish `run` with this --output first", folder)
-    if task is not None and job["task"] != task:
-        raise UserError(f"contains a result of the task {job['task']}", f"give one of the task {task}", folder)
+    if task is not None and job.task != task:
+        raise UserError(f"contains a result of the task {job.task}", f"give one of the task {task}", folder)
     return job
 
 
 def read_code(folder: Path) -> str | None:
     """Return the hash of the code that computed a result, or computes an unfinished one; None without any."""
-    job = read_job(folder) or _read_json(folder / WORK_FOLDER / JOB) or {}
-    code: str | None = job.get("code")
-    return code
+    job = read_job(folder) or _parse_job(folder / WORK_FOLDER / JOB)
+    return None if job is None else job.code
 
 
-def list_changed_files(folder: Path, job: Mapping[str, Any]) -> list[str]:
+def list_changed_files(folder: Path, job: JobFile | None) -> list[str]:
     """Return a warning if a file of a complete result is missing, or is not as the run wrote it.
 
     The page does not count, which `report` makes again.
@@ -273,7 +300,8 @@ def list_changed_files(folder: Path, job: Mapping[str, Any]) -> list[str]:
     def is_changed(name: str, digest: str) -> bool:
         return not (folder / name).is_file() or hash_file(folder / name) != digest
 
-    changed = [name for name, digest in job.get("files", {}).items() if name != PAGE and is_changed(name, digest)]
+    files = {} if job is None else job.files or {}
+    changed = [name for name, digest in files.items() if name != PAGE and is_changed(name, digest)]
     if not changed:
         return []
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
@@ -351,8 +379,9 @@ def _lock(output: Path) -> Iterator[None]:
         os.close(folder)
 
 
-def _check_same(recorded: Mapping[str, Any], job: Mapping[str, Any], what: str, output: Path) -> None:
-    different = [name for name in job if recorded.get(name) != job[name]]
+def _check_same(recorded: JobFile, job: JobFile, what: str, output: Path) -> None:
+    former, own = recorded.identify(), job.identify()
+    different = [name for name in own if former.get(name) != own[name]]
     if different:
         fields = [name for name in different if name in DIFFERENT_JOB] or ["settings"]
         remedy = "choose another --output, or --overwrite to replace it"

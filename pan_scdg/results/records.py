@@ -1,13 +1,23 @@
-"""The records of a result, each a line of one of its files."""
+"""The records of a result, each a line of one of its files.
 
-from collections.abc import Mapping
+What a line contains in JSON is decided here alone: each record has ``to_json``, and ``from_json``, whose LookupError,
+TypeError or ValueError is a fault of the line; see `read_lines`.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from pan_scdg.records import Reason
+from pan_scdg.records import MeasuredPassage, Ranked, Ranking, Reason, TokenGains
 from pan_scdg.results.files import read_lines
 
+Key = tuple[str, str]
+"""The ids of suspicious document and source, or of query and document."""
+PAIR_KEY, CANDIDATE_KEY = ("suspicious", "source"), ("query", "document")
+GAIN_DECIMALS = 6
+"""Digits of the gain of a token, in nats."""
 MAX_SCORE = 1e15
 """Largest absolute value of a valid score, so that sums stay finite."""
 Finding = Literal["likely", "unclear", "no sign"]
@@ -20,6 +30,8 @@ SIGNS = {JUST_BELOW, TOO_LITTLE_TEXT}
 TOO_SHORT = {FEW_WORDS, FEW_SENTENCES}
 DISGUISED = "disguised"
 """Code: letters of a text are read in another order, or apart, than a reader sees them."""
+SHARED, ANNOUNCED = "shared", "announced"
+"""Codes of a passage in a check: several texts have it; a colon announces it in both, so that it may be given."""
 SIDES = ("suspicious", "source")
 OTHER_SIDE = {"suspicious": "source", "source": "suspicious"}
 
@@ -55,12 +67,12 @@ class Decision:
     source_name: str = ""
 
     @classmethod
-    def decide_alone(cls, key: tuple[str, str], decision: bool | None) -> "Decision":
+    def decide_alone(cls, key: Key, decision: bool | None) -> "Decision":
         """Return the decision of a system that gives no score."""
         return cls(*key, None, None, decision, "likely" if decision else "no sign")
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> Key:
         """Return the ids of both documents."""
         return self.suspicious, self.source
 
@@ -112,20 +124,318 @@ class Decision:
             value = line.get(name)
             if not (value is None or (type(value) in (int, float) and abs(value) <= MAX_SCORE)):
                 raise ValueError(f"{name!r} is not a valid number")
-        values = {name: line[name] for name in FIELDS if name in line and name not in ("reasons", "numbers")}
+        values = {name: line[name] for name in DECISION_FIELDS if name in line and name not in ("reasons", "numbers")}
         return cls(
             **{"score": None, "threshold": None, "finding": "likely" if decision else "no sign", **values},
-            reasons=tuple(parse_reason(reason) for reason in line.get("reasons", ())),
-            numbers={k: v for k, v in line.items() if k not in FIELDS and isinstance(v, int | float | str)},
+            reasons=tuple(map(Reason.from_json, line.get("reasons", ()))),
+            numbers={k: v for k, v in line.items() if k not in DECISION_FIELDS and isinstance(v, int | float | str)},
         )
 
 
-FIELDS = {one.name for one in fields(Decision)}
+@dataclass(frozen=True)
+class DecidedPair:
+    """A decided pair with what explains the decision."""
+
+    record: Decision
+    passages: tuple[MeasuredPassage, ...] = ()
+    """Of both texts, measured; also those that do not count."""
+    gains: TokenGains | None = None
+    """Of the tokens in passages, or of all, if they were measured."""
+
+    @property
+    def suspicious(self) -> str:
+        """Return the name of the suspicious text."""
+        return self.record.suspicious
+
+    @property
+    def source(self) -> str:
+        """Return the name of the other text."""
+        return self.record.source
+
+    @property
+    def score(self) -> float | None:
+        """Return the score; None for a pair that could not be scored."""
+        return self.record.score
+
+    @property
+    def decision(self) -> bool | None:
+        """Return True for reuse; None if no threshold applies."""
+        return self.record.decision
+
+    @property
+    def finding(self) -> Finding:
+        """Return the decision as people read it."""
+        return self.record.finding
+
+    @property
+    def is_near(self) -> bool:
+        """Return True for a pair without reuse whose score a reader should look at all the same."""
+        return self.record.find_reason(*SIGNS) is not None
+
+    @property
+    def short_texts(self) -> tuple[str, ...]:
+        """Return the names of the texts that are too short for a decision, if the pair is unclear for nothing else."""
+        if self.finding != "unclear" or self.decision or self.is_near:
+            return ()
+        sides = (str(reason.numbers["side"]) for reason in self.record.reasons if reason.code in TOO_SHORT)
+        return tuple(dict.fromkeys(self.suspicious if side == SIDES[0] else self.source for side in sides))
+
+    def add(self, *reasons: Reason) -> "DecidedPair":
+        """Return the pair with further reasons."""
+        return replace(self, record=self.record.add(*reasons))
 
 
-def parse_reason(line: Mapping[str, Any]) -> Reason:
-    """Return the reason of an object in JSON."""
-    return Reason(line["code"], {name: value for name, value in line.items() if name != "code"})
+DECISION_FIELDS = {one.name for one in fields(Decision)}
+
+
+class ScoreLine(NamedTuple):
+    """What a method measured on a pair, a line of ``scores.jsonl``."""
+
+    suspicious: str
+    source: str
+    values: Mapping[str, float]
+    """By name."""
+    reasons: tuple[Reason, ...] = ()
+    incidents: tuple[str, ...] = ()
+    """What may have changed the last digits, such as a lack of memory."""
+    gains: TokenGains | None = None
+    """Of all tokens of the suspicious document, while a run that keeps them computes."""
+
+    @property
+    def key(self) -> Key:
+        """Return the ids of both documents."""
+        return self.suspicious, self.source
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a line; those without a meaning for this pair are left out."""
+        line: dict[str, Any] = {"suspicious": self.suspicious, "source": self.source, "values": self.values}
+        line["reasons"] = [reason.to_json() for reason in self.reasons]
+        if self.incidents:
+            line["incidents"] = self.incidents
+        return line if self.gains is None else {**line, **self.gains.to_json()}
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "ScoreLine":
+        """Return the record of a line."""
+        reasons = tuple(map(Reason.from_json, line["reasons"]))
+        gains = TokenGains.from_json(line) if "gains" in line else None
+        key = _read_key(line, PAIR_KEY)
+        return cls(*key, dict(line["values"]), reasons, tuple(line.get("incidents", ())), gains)
+
+
+class PassageLine(NamedTuple):
+    """A passage of a decided pair, a line of ``passages.jsonl``."""
+
+    suspicious: str
+    source: str
+    passage: MeasuredPassage
+    sentences: tuple[Sequence[str], Sequence[str]] | None = None
+    """Of a check: the whole sentences around the passage in both texts."""
+
+    @property
+    def key(self) -> Key:
+        """Return the ids of both documents."""
+        return self.suspicious, self.source
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a line."""
+        line = {"suspicious": self.suspicious, "source": self.source, **self.passage.to_json()}
+        if self.sentences is None:
+            return line
+        reasons = [reason.to_json() for reason in self.passage.reasons]
+        return {**line, "sentences": self.sentences[0], "sentences2": self.sentences[1], "reasons": reasons}
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "PassageLine":
+        """Return the record of a line."""
+        sentences = (line["sentences"], line["sentences2"]) if "sentences" in line else None
+        return cls(*_read_key(line, PAIR_KEY), MeasuredPassage.from_json(line), sentences)
+
+
+class GainsLine(NamedTuple):
+    """The gains of the tokens of a pair or of a candidate, a line of ``gains.jsonl.gz``."""
+
+    key: Key
+    tokens: TokenGains
+    names: tuple[str, str] = PAIR_KEY
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a line."""
+        return {**dict(zip(self.names, self.key, strict=True)), **self.tokens.to_json()}
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "GainsLine":
+        """Return the record of a line."""
+        names = PAIR_KEY if PAIR_KEY[0] in line else CANDIDATE_KEY
+        return cls(_read_key(line, names), TokenGains.from_json(line), names)
+
+
+class TextLine(NamedTuple):
+    """A text of a check as it was read, a line of ``texts.jsonl``."""
+
+    name: str
+    kind: Literal["suspicious", "source", "old"]
+    words: int
+    """Number of words that were compared."""
+    warnings: tuple[str, ...]
+    excluded: tuple[tuple[int, int, str], ...]
+    """Begin and end of what does not count, in characters, and the reason."""
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a line."""
+        return self._asdict()
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "TextLine":
+        """Return the record of a line."""
+        excluded = tuple((begin, end, reason) for begin, end, reason in line["excluded"])
+        return cls(line["name"], line["kind"], line["words"], tuple(line["warnings"]), excluded, line["text"])
+
+
+class QueryLine(NamedTuple):
+    """The first stage of a query, a line of ``candidates.jsonl.gz``; scores keep all their digits."""
+
+    query: str
+    routes: Mapping[str, Ranking]
+    """The ranking of each route."""
+    candidates: Ranking
+    """Their fusion."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a line."""
+        return self._asdict()
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "QueryLine":
+        """Return the record of a line."""
+        routes = {route: _parse_ranking(pairs) for route, pairs in line["routes"].items()}
+        return cls(str(line["query"]), routes, _parse_ranking(line["candidates"]))
+
+
+def _parse_ranking(pairs: Iterable[tuple[Any, Any]]) -> Ranking:
+    ranking = [Ranked(str(doc_id), float(score)) for doc_id, score in pairs]
+    if len({ranked.doc_id for ranked in ranking}) < len(ranking) or not all(math.isfinite(r.score) for r in ranking):
+        raise ValueError("a document occurs twice, or a score is not finite")
+    return ranking
+
+
+class MeasuredCandidate(NamedTuple):
+    """What was measured on a candidate of a query, a line of the score file of a run that is not complete."""
+
+    query: str
+    document: str
+    tokens: int
+    """Number of tokens of the query."""
+    target_ids: str
+    """A hash of these tokens, by which results know that they scored the same ones."""
+    unconditional_mean: float
+    """The mean log-probability of the query without a source, in nats."""
+    values: Mapping[str, float]
+    """Statistics of the gains, and their aggregations by field."""
+    cosines: Sequence[float] | None = None
+    """Of each sentence of the query with the most similar one of the source."""
+    gains: Sequence[float] | None = None
+    """Of each token of the query, in nats, if they are kept."""
+    incidents: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Return the ids of query and document."""
+        return self.query, self.document
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a line."""
+        line: dict[str, Any] = {name: getattr(self, name) for name in SCORE_FIELDS}
+        line |= self.values
+        more = {"cosines": self.cosines, "gains": self.gains, "incidents": self.incidents}
+        return line | {name: value for name, value in more.items() if value}
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "MeasuredCandidate":
+        """Return the record of a line."""
+        own = {name: line[name] for name in SCORE_FIELDS}
+        more = {name: line[name] for name in ("cosines", "gains") if name in line}
+        values = {k: v for k, v in line.items() if k not in own and isinstance(v, int | float)}
+        return cls(**own, values=values, **more, incidents=tuple(line.get("incidents", ())))
+
+
+SCORE_FIELDS = (*CANDIDATE_KEY, "tokens", "target_ids", "unconditional_mean")
+
+
+class CandidateLine(NamedTuple):
+    """A candidate of a query in the final order, a line of ``scores.jsonl.gz``."""
+
+    query: str
+    document: str
+    rank: int
+    final: float | None
+    """The score after reranking; None: not reranked."""
+    coarse_rank: int
+    coarse: float
+    """The score of the first stage."""
+    routes: Mapping[str, int | None]
+    """The rank in each route; None: the route did not find it."""
+    score: MeasuredCandidate | None = None
+    """None: not scored."""
+    match: float | None = None
+    """The share of the query that its sentences explain, with ``[retrieval.match]``."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a line."""
+        line = {name: getattr(self, name) for name in RANK_FIELDS}
+        line |= {f"{route.replace('-', '_')}{RANK}": rank for route, rank in self.routes.items()}
+        if self.score is not None:
+            line |= self.score._replace(cosines=None, gains=None, incidents=()).to_json()
+        return line if self.match is None else {**line, "match": self.match}
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "CandidateLine":
+        """Return the record of a line."""
+        routes = {name.removesuffix(RANK).replace("_", "-"): rank for name, rank in line.items() if name[-5:] == RANK}
+        routes.pop("coarse")
+        own = {name: line[name] for name in RANK_FIELDS}
+        others = {k: v for k, v in line.items() if k not in (*RANK_FIELDS[2:], "match") and not k.endswith(RANK)}
+        score = MeasuredCandidate.from_json(others) if "tokens" in line else None
+        return cls(**own, routes=routes, score=score, match=line.get("match"))
+
+
+RANK_FIELDS, RANK = (*CANDIDATE_KEY, "rank", "final", "coarse_rank", "coarse"), "_rank"
+
+
+class EvidenceLine(NamedTuple):
+    """A passage of a query and the source that explains it best, a line of ``evidence.jsonl``."""
+
+    query: str
+    document: str
+    rank: int
+    """Of the source, in the run."""
+    passage: MeasuredPassage
+    """With the place of the source that it is most like, an empty one if none is like it by its words."""
+    second: str | None
+    """The source that explains it second best; None without one."""
+    margin: float | None
+    """The difference of their gains, in nats per token."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a line."""
+        (begin, end), place, passage = self.passage.target, self.passage.source, self.passage
+        begin2, end2 = place if place.length else (None, None)
+        return {
+            **{"query": self.query, "begin": begin, "end": end, "document": self.document, "rank": self.rank},
+            **{"gain": passage.gain, "second": self.second, "margin": self.margin, "begin2": begin2, "end2": end2},
+            **{"similarity": passage.similarity, "verbatim": passage.verbatim},
+        }
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "EvidenceLine":
+        """Return the record of a line."""
+        passage = MeasuredPassage.from_json(line)
+        return cls(line["query"], line["document"], line["rank"], passage, line["second"], line["margin"])
+
+
+def _read_key(line: Mapping[str, Any], names: tuple[str, str]) -> Key:
+    return str(line[names[0]]), str(line[names[1]])
 
 
 def read_decisions(path: Path) -> list[Decision]:
@@ -134,7 +444,7 @@ def read_decisions(path: Path) -> list[Decision]:
     Raises:
         UserError: not readable, not JSON Lines, a line that is no decision, or a pair twice.
     """
-    decisions: dict[tuple[str, str], Decision] = {}
+    decisions: dict[Key, Decision] = {}
 
     def parse(line: dict[str, Any]) -> None:
         decision = Decision.from_json(line)

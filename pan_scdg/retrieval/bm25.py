@@ -11,7 +11,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.retrieval.ranking import DEPTH, Ranking, fuse_by_rrf
+from pan_scdg.records import Ranking
+from pan_scdg.retrieval.ranking import DEPTH, fuse_by_rrf
 from pan_scdg.text.sentences import split_sentences
 
 TERMS, FULL_TERMS = 64, 512

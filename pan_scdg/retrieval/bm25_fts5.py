@@ -6,9 +6,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from pan_scdg.errors import UserError
-from pan_scdg.records import Document
+from pan_scdg.records import Document, Ranked, Ranking
 from pan_scdg.retrieval.bm25 import LexicalIndex, pick_rarest
-from pan_scdg.retrieval.ranking import Ranked, Ranking
 
 DATABASE = "index.sqlite"
 _DOCUMENTS = "CREATE TABLE documents (rowid INTEGER PRIMARY KEY, doc_id TEXT NOT NULL UNIQUE)"

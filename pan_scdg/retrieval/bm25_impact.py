@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.records import Document
+from pan_scdg.records import Document, Ranked, Ranking
 from pan_scdg.retrieval.bm25 import (
     FULL_TERMS,
     K1,
@@ -32,7 +32,7 @@ from pan_scdg.retrieval.bm25 import (
     pick_rarest,
     round_to_steps,
 )
-from pan_scdg.retrieval.ranking import DEPTH, K, Ranked, Ranking
+from pan_scdg.retrieval.ranking import DEPTH, K
 from pan_scdg.retrieval.terrier_terms import MAX_LENGTH, TermPipeline
 from pan_scdg.text.sentences import split_sentences
 
@@ -131,8 +131,8 @@ class ImpactIndex(LexicalIndex):
         """Rank documents as every `LexicalIndex` does, several times faster: the rankings are fused as arrays."""
         rankings = [places for places, _ in self._rank(split_sentences(query), terms, depth)]
         places = np.concatenate([np.empty(0, np.int64), *rankings])
-        evidence = np.concatenate([np.empty(0), *(1 / (K + np.arange(1, len(r) + 1)) for r in rankings)])
-        totals = np.bincount(places, evidence, len(self._doc_ids)).round(FUSION_DECIMALS)
+        parts = np.concatenate([np.empty(0), *(1 / (K + np.arange(1, len(r) + 1)) for r in rankings)])
+        totals = np.bincount(places, parts, len(self._doc_ids)).round(FUSION_DECIMALS)
         best = np.argsort(-totals, kind="stable")[: min(depth, np.count_nonzero(totals))]
         return [Ranked(self._doc_ids[place], score) for place, score in zip(best.tolist(), totals[best].tolist())]
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from pan_scdg.errors import UserError
-from pan_scdg.records import Document
+from pan_scdg.records import Document, Ranking
 from pan_scdg.retrieval.bm25 import K1, SCORE_STEPS, B, Floats, LexicalIndex, order_terms, pick_rarest, round_to_steps
-from pan_scdg.retrieval.ranking import Ranking, rank_best
+from pan_scdg.retrieval.ranking import rank_best
 from pan_scdg.retrieval.terrier_jars import MEMORY_VARIABLE, start_terrier
 from pan_scdg.retrieval.terrier_terms import TermPipeline
 

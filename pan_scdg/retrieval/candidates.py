@@ -5,25 +5,22 @@ and the coarse scores.
 """
 
 import hashlib
-import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from pan_scdg.digests import hash_file
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
 from pan_scdg.pan.untrusted import is_file
 from pan_scdg.progress import Progress, Stopwatch
-from pan_scdg.records import Query
+from pan_scdg.records import Query, Ranking
 from pan_scdg.results.files import CANDIDATES, read_lines, write_lines
+from pan_scdg.results.records import QueryLine
 from pan_scdg.retrieval.dense import Searched, SearchTask
 from pan_scdg.retrieval.index import open_bm25
 from pan_scdg.retrieval.ranking import (
     DEPTH,
-    Ranked,
-    Ranking,
     fuse_by_comb_sum,
     fuse_by_daac,
     fuse_by_rrf,
@@ -35,13 +32,6 @@ GROUP_QUERIES = 16
 """Queries that are searched together, for which the vectors are read once; results do not depend on it."""
 
 
-class FirstStage(NamedTuple):
-    """Rankings of the routes for one query, and their fusion."""
-
-    routes: dict[Route, Ranking]
-    candidates: Ranking
-
-
 def find_candidates(
     queries: Sequence[Query],
     folder: Path,
@@ -50,7 +40,7 @@ def find_candidates(
     is_late: Callable[[], bool] = lambda: False,
     find_words: Callable[[], Path] | None = None,
     watch: Stopwatch | None = None,
-) -> dict[str, FirstStage]:
+) -> dict[str, QueryLine]:
     """Return the candidates of every query, by id.
 
     Args:
@@ -69,7 +59,7 @@ def find_candidates(
     texts = list(dict.fromkeys(query.text for query in queries))
     groups = [tuple(texts[start : start + GROUP_QUERIES]) for start in range(0, len(texts), GROUP_QUERIES)]
     dense_routes = tuple(route for route in settings.routes if not route.startswith("bm25"))
-    stages: dict[str, FirstStage] = {}
+    stages: dict[str, tuple[dict[str, Ranking], Ranking]] = {}
     watch = watch or Stopwatch()
     with ExitStack() as stack:
 
@@ -95,16 +85,16 @@ def find_candidates(
             for route, seconds in ({} if searched is None else searched.seconds).items():
                 watch.add(route, seconds)
             for number, text in enumerate(group):
-                routes = {}
+                routes: dict[str, Ranking] = {}
                 for route in used.routes:
                     if route in by_route:
                         routes[route] = by_route[route][number]
                         continue
                     with watch.measure(route):
                         routes[route] = lexical[route](text)
-                stages[text] = FirstStage(routes, fuse(routes, used))
+                stages[text] = routes, fuse(routes, used)
                 progress.update()
-    return {query.query_id: stages[query.text] for query in queries}
+    return {query.query_id: QueryLine(query.query_id, *stages[query.text]) for query in queries}
 
 
 def limit_to_words(settings: RetrievalSettings) -> RetrievalSettings:
@@ -114,7 +104,7 @@ def limit_to_words(settings: RetrievalSettings) -> RetrievalSettings:
     return settings.model_copy(update={"routes": routes, "fusion": fusion})
 
 
-def fuse(routes: Mapping[Route, Ranking], settings: RetrievalSettings) -> Ranking:
+def fuse(routes: Mapping[str, Ranking], settings: RetrievalSettings) -> Ranking:
     """Return the coarse ranking of a query."""
     rankings = [routes[route] for route in settings.routes]
     if settings.fusion == "daac":
@@ -128,7 +118,7 @@ def fuse(routes: Mapping[Route, Ranking], settings: RetrievalSettings) -> Rankin
 
 def read_candidates(
     path: Path, queries: Sequence[Query], notices: Notices, all_ids: Container[str]
-) -> dict[str, FirstStage]:
+) -> dict[str, QueryLine]:
     """Return the candidates of each query from a TREC run of the user, which may be a result of this program.
 
     Where the run is the first stage of a result its coarse scores and the rankings of the routes are read from beside
@@ -150,13 +140,13 @@ def read_candidates(
         notices.add("candidates of a query that is not in the input, left out", f"{file}: {query_id!r}")
     stages = _read_first_stage(file, run)
     if stages is None:
-        stages = {query_id: FirstStage({}, ranking) for query_id, ranking in run.items()}
+        stages = {query_id: QueryLine(query_id, {}, ranking) for query_id, ranking in run.items()}
     candidates = {}
     for query in queries:
         if query.query_id not in run:
             notices.add("query without candidates", f"{file}: {query.query_id!r}")
-        routes, ranking = stages.get(query.query_id, FirstStage({}, []))
-        candidates[query.query_id] = FirstStage(routes, ranking[:DEPTH])
+        stage = stages.get(query.query_id, QueryLine(query.query_id, {}, []))
+        candidates[query.query_id] = stage._replace(candidates=stage.candidates[:DEPTH])
     return candidates
 
 
@@ -168,7 +158,7 @@ def hash_candidates(path: Path) -> str:
     return hashlib.sha256(" ".join(map(hash_file, files)).encode()).hexdigest()
 
 
-def _read_first_stage(run_file: Path, run: Mapping[str, Ranking]) -> dict[str, FirstStage] | None:
+def _read_first_stage(run_file: Path, run: Mapping[str, Ranking]) -> dict[str, QueryLine] | None:
     """Return the first stage beside a run of this program; None if there is none, or the run is a reranked one."""
     beside = run_file.with_name(CANDIDATES)
     if run_file.name not in RUN_NAMES or not is_file(beside):
@@ -178,32 +168,16 @@ def _read_first_stage(run_file: Path, run: Mapping[str, Ranking]) -> dict[str, F
     return stages if same and run.keys() <= stages.keys() else None
 
 
-def write_stages(path: Path, stages: Mapping[str, FirstStage]) -> None:
-    """Write the first stage of every query; scores keep all their digits."""
-    lines = (
-        {"query": query_id, "routes": routes, "candidates": candidates}
-        for query_id, (routes, candidates) in stages.items()
-    )
-    write_lines(path.parent, path.name, lines)
+def write_stages(path: Path, stages: Mapping[str, QueryLine]) -> None:
+    """Write the first stage of every query."""
+    write_lines(path.parent, path.name, stages.values())
 
 
-def read_stages(path: Path) -> dict[str, FirstStage]:
+def read_stages(path: Path) -> dict[str, QueryLine]:
     """Return the first stages that `write_stages` wrote, by query.
 
     Raises:
         UserError: the file is not one of this program.
     """
-
-    def parse(line: Mapping[str, Any]) -> tuple[str, FirstStage]:
-        routes = {route: _parse_ranking(pairs) for route, pairs in line["routes"].items()}
-        return str(line["query"]), FirstStage(routes, _parse_ranking(line["candidates"]))
-
     remedy = f"give the result as it was written, or remove {CANDIDATES}: then the run's scores count"
-    return dict(read_lines(path, parse, remedy))
-
-
-def _parse_ranking(pairs: Iterable[tuple[Any, Any]]) -> Ranking:
-    ranking = [Ranked(str(doc_id), float(score)) for doc_id, score in pairs]
-    if len({ranked.doc_id for ranked in ranking}) < len(ranking) or not all(math.isfinite(r.score) for r in ranking):
-        raise ValueError("a document occurs twice, or a score is not finite")
-    return ranking
+    return {line.query: line for line in read_lines(path, QueryLine.from_json, remedy)}

@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from pan_scdg.models.encoder import Encoder, EncoderUse
 from pan_scdg.progress import Progress
-from pan_scdg.records import Document
-from pan_scdg.retrieval.ranking import DEPTH, Ranked, Ranking, fuse_by_comb_sum, rank_best
+from pan_scdg.records import Document, Ranked, Ranking
+from pan_scdg.retrieval.ranking import DEPTH, fuse_by_comb_sum, rank_best
 from pan_scdg.retrieval.units import cut_chunks, cut_query, extract_title_abstract, split_query
 from pan_scdg.settings import DenseSettings, Route
 

@@ -8,22 +8,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from math import fsum, log2
-from typing import NamedTuple
+
+from pan_scdg.records import Ranked, Ranking
 
 K = 60
-"""The constant of reciprocal-rank evidence."""
+"""The constant of reciprocal ranks."""
 DEPTH = 1000
 """Documents of a route, and candidates after fusion (paper, First-Stage PAN26 Retrieval)."""
-
-
-class Ranked(NamedTuple):
-    """A document and its score in one route; its rank is its position in the ranking, counted from 1."""
-
-    doc_id: str
-    score: float
-
-
-Ranking = list[Ranked]
 
 
 def rank_best(scores: Mapping[str, float], depth: int) -> Ranking:
@@ -57,11 +48,11 @@ def fuse_by_rrf(rankings: Iterable[Ranking], depth: int) -> Ranking:
     Raises:
         ValueError: ``depth`` is below 1, or a ranking lists a document twice.
     """
-    evidence: defaultdict[str, list[float]] = defaultdict(list)
+    parts: defaultdict[str, list[float]] = defaultdict(list)
     for ranking in rankings:
         for doc_id, rank in list_ranks(ranking).items():
-            evidence[doc_id].append(1 / (K + rank))
-    return rank_best({doc_id: fsum(parts) for doc_id, parts in evidence.items()}, depth)
+            parts[doc_id].append(1 / (K + rank))
+    return rank_best({doc_id: fsum(own) for doc_id, own in parts.items()}, depth)
 
 
 def fuse_by_daac(bm25: Ranking, dense: Ranking, abstract: Ranking, depth: int) -> Ranking:

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.text.quotations import Span
+from pan_scdg.records import Span
 from pan_scdg.text.references import LINE
 
 MIN_CODE_LINES = 3
@@ -56,8 +56,8 @@ def find_code(text: str, words: npt.NDArray[np.int64]) -> list[Span]:
             between += 1
         else:
             if count >= MIN_CODE_LINES:
-                listings.append((begin, end))
+                listings.append(Span(begin, end))
             count = between = 0
     if count >= MIN_CODE_LINES:
-        listings.append((begin, end))
+        listings.append(Span(begin, end))
     return listings

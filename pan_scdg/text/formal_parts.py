@@ -6,8 +6,9 @@ from functools import cache
 from itertools import chain, pairwise, product
 from string import ascii_lowercase
 
+from pan_scdg.records import Span
 from pan_scdg.text.languages import compile_words, list_words
-from pan_scdg.text.quotations import PARAGRAPH_END, Span
+from pan_scdg.text.quotations import PARAGRAPH_END
 from pan_scdg.text.references import (
     LINE,
     MAX_ENTRY_LENGTH,
@@ -58,7 +59,7 @@ def find_contents(text: str) -> list[Span]:
             is_wrapped = True
         else:
             if entries >= MIN_ENTRIES:
-                found.append((begin, end))
+                found.append(Span(begin, end))
             begin, entries, page, headed, is_wrapped = match.start() if match else 0, 0, 0, opens, False
     return found
 
@@ -73,7 +74,7 @@ def find_comments(text: str) -> list[Span]:
         begin = match.start()
         marks.append(name)
     is_whole = marks[-1:] == ["a"] and {f"[{name}]" for name in marks} <= set(_MARK.findall(text, 0, begin))
-    return [(begin, len(text))] if is_whole else []
+    return [Span(begin, len(text))] if is_whole else []
 
 
 def find_title_page(text: str, headings: Container[int]) -> int:
@@ -110,13 +111,13 @@ def find_declarations(text: str) -> list[Span]:
         line = match[0]
         opens = is_named(line, "declarations")
         if is_open and (opens or _ends_declaration(text, match, following)):
-            found.append((begin, end))
+            found.append(Span(begin, end))
             is_open = False
         if opens:
             begin, is_open = match.start(), True
         end = match.end()
     if is_open:
-        found.append((begin, end))
+        found.append(Span(begin, end))
     return [span for span in found if _compile_first_person().search(text, *span)]
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pan_scdg.records import Span
 from pan_scdg.text.languages import compile_words
-from pan_scdg.text.quotations import Span
 from pan_scdg.text.sentences import MARKDOWN, find_section_name
 
 Integers = npt.NDArray[np.int64]
@@ -100,7 +100,7 @@ def find_numbered(text: str, words: Integers) -> list[Span]:
     lines = _list_lines(text, words)
     numbered = [lines[place] for place in sorted(_find_numbered(lines))]
     is_list = sum(line.words for line in numbered) > MAX_OPEN_SHARE * len(words)
-    return [] if is_list else [(line.begin, line.end) for line in numbered]
+    return [] if is_list else [Span(line.begin, line.end) for line in numbered]
 
 
 def find_headings(text: str, words: Integers, listings: Integers) -> list[Span]:
@@ -124,7 +124,7 @@ def find_headings(text: str, words: Integers, listings: Integers) -> list[Span]:
         open_words += size if is_open else sum(line.words for line in own)
     if open_words > MAX_OPEN_SHARE * len(words):
         return []
-    return [(line.begin, line.end) for line in headings]
+    return [Span(line.begin, line.end) for line in headings]
 
 
 def _list_lines(text: str, words: Integers) -> list[_Line]:

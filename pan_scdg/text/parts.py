@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pan_scdg.records import PartKind
+from pan_scdg.records import PartKind, Span
 from pan_scdg.text.formal_parts import find_comments, find_contents, find_declarations, find_title_page
-from pan_scdg.text.quotations import Span, list_quotations
+from pan_scdg.text.quotations import list_quotations
 from pan_scdg.text.references import find_reference_lists
 from pan_scdg.text.tables import find_tables
 
@@ -63,13 +63,13 @@ def find_parts(text: str, plain: str, words: Integers, headings: Integers, listi
     shortest = shortest[np.cumsum(sizes[shortest]) <= MAX_QUOTATION_WORDS]
     formal = [*find_contents(text), *find_comments(text), *(declarations[number] for number in shortest)]
     references = find_reference_lists(text)
-    code = [(begin, end) for begin, end in listings.tolist()]
+    code = [Span(begin, end) for begin, end in listings.tolist()]
     page = find_title_page(plain, set(headings[:, 0].tolist()))
     page = min([page, *(begin for begin, _ in [*formal, *references, *code])])
     if page and np.searchsorted(words, page) <= MAX_QUOTATION_WORDS:
-        formal.append((0, page))
+        formal.append(Span(0, page))
     found: dict[PartKind, Iterable[Span]] = {
-        "quotation": list_quotations(text, [(begin, end) for begin, end in headings.tolist()]),
+        "quotation": list_quotations(text, [Span(begin, end) for begin, end in headings.tolist()]),
         "references": references,
         "formal": formal,
         "code": code,
@@ -80,7 +80,7 @@ def find_parts(text: str, plain: str, words: Integers, headings: Integers, listi
     last = 0
     for begin, end, kind in sorted(parts, key=lambda part: (part[0], -part[1])):
         if begin >= last:
-            spans[kind].append((begin, end))
+            spans[kind].append(Span(begin, end))
             last = end
     return tuple(_exclude(kind, np.array(pairs, np.int64).reshape(-1, 2), words) for kind, pairs in spans.items())
 

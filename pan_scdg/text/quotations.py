@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 
+from pan_scdg.records import Span
 from pan_scdg.text.languages import compile_words
-
-Span = tuple[int, int]
 
 _MARKS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "‚": "‘’", "「": "」", "『": "』", "｢": "｣"}
 _EITHER_SIDE = {'"': '"', "”": "”“", "»": "»«", "›": "›‹", "‟": "”", "＂": "＂", "″": "″", "〝": "〞〟", "״": "״"}
@@ -100,9 +99,9 @@ def list_quotations(text: str, headings: Iterable[Span]) -> Iterator[Span]:
     """
     others = (span for span in headings if not _QUOTE_MARK.search(text, *span))
     for begin, end in chain(_list_blocks(text), _list_given(text), _list_marked(blank_out(text, others))):
-        yield begin, end
+        yield Span(begin, end)
         if (bracket := _BRACKET.match(text, end)) is not None:
-            yield bracket.span()
+            yield Span(*bracket.span())
 
 
 def _list_given(text: str) -> Iterator[Span]:
@@ -123,7 +122,7 @@ def _list_given(text: str) -> Iterator[Span]:
         if not is_poem and _POET.fullmatch(lines[0]) and _are_verses(lines[1:]):
             is_poem, head = True, paragraph.index("\n", paragraph.index(lines[0]))
         if is_announced or is_law or is_poem:
-            yield begin + head, end
+            yield Span(begin + head, end)
         begin, before = end, paragraph.strip() or before
 
 
@@ -135,10 +134,10 @@ def _are_verses(lines: Sequence[str]) -> bool:
 
 def _list_blocks(text: str) -> Iterator[Span]:
     """Yield block quotations and indented paragraphs."""
-    yield from (match.span() for match in _BLOCK_QUOTATION.finditer(text))
+    yield from (Span(*match.span()) for match in _BLOCK_QUOTATION.finditer(text))
     indented = [match.span() for match in _INDENTED.finditer(text)]
     if sum(end - begin for begin, end in indented) <= MAX_INDENTED_SHARE * len(text):
-        yield from indented
+        yield from (Span(*span) for span in indented)
 
 
 def blank_out(text: str, spans: Iterable[Span]) -> str:
@@ -157,14 +156,14 @@ def _list_marked(text: str) -> Iterator[Span]:
     begin = 0
     for number, end in enumerate(ends):
         for match in _QUOTATION.finditer(text, begin, end):
-            yield match.span()
+            yield Span(*match.span())
             begin = match.end()
         if (opener := _OPENER.search(text, begin, end)) is not None:
             following = text[end : ends[number + 1]].strip() if number + 1 < len(ends) else ""
             last = min(number + (2 if len(following) <= MAX_PAGE_NUMBER else 1), len(ends) - 1)
             if opener[0] in _MARKS and following.startswith(opener[0]):
-                yield opener.start(), end  # each paragraph of the quotation opens anew
+                yield Span(opener.start(), end)  # each paragraph of the quotation opens anew
             elif (over_pages := _QUOTATION.match(text, opener.start(), ends[last])) is not None:
-                yield over_pages.span()
+                yield Span(*over_pages.span())
                 begin = over_pages.end()
         begin = max(begin, end)

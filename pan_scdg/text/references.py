@@ -2,8 +2,8 @@
 
 import re
 
+from pan_scdg.records import Span
 from pan_scdg.text.languages import Kind, compile_words
-from pan_scdg.text.quotations import Span
 from pan_scdg.text.sentences import find_section_name, strip_marks
 
 _LIST_NAME = r"(?:[\w-]+ ){0,3}?{}(?: \w+){0,3}"
@@ -61,7 +61,7 @@ def find_reference_lists(text: str) -> list[Span]:
 
     def close() -> None:
         if is_open and entries >= (1 if headed or has_single else MIN_ENTRIES) and clear:
-            lists.append((begin, end))
+            lists.append(Span(begin, end))
 
     for match in LINE.finditer(text):
         line = match[0]

@@ -2,7 +2,7 @@
 
 import re
 
-from pan_scdg.text.quotations import Span
+from pan_scdg.records import Span
 from pan_scdg.text.references import LINE
 
 MIN_ROWS = 3
@@ -32,7 +32,7 @@ def find_tables(text: str) -> list[Span]:
             skipped = 1
         else:
             if count >= MIN_ROWS:
-                tables.append((begin, end))
+                tables.append(Span(begin, end))
             count = skipped = 0
         before = match
     return tables

@@ -23,16 +23,16 @@ from pan_scdg.records import MeasuredPassage, Passage, Span
 from pan_scdg.text.units import prepare_text
 
 
-def find_evidence(
+def list_measured(
     target: str, source: str, encode: Callable[[str], EncodedText] | None = None
 ) -> list[MeasuredPassage]:
     alignment = Alignment(prepare_text(target), prepare_text(source))
     paragraphs = [] if encode is None else match_paragraphs(alignment, lambda: (encode(target), encode(source)))
-    return alignment.restore(alignment.find_evidence(paragraphs))
+    return alignment.restore(alignment.list_measured(paragraphs))
 
 
 def align_texts(target: str, source: str, encode: Callable[[str], EncodedText] | None = None) -> list[Passage]:
-    return [evidence.passage for evidence in find_evidence(target, source, encode)]
+    return [evidence.passage for evidence in list_measured(target, source, encode)]
 
 
 SYLLABLES = ("ba", "re", "mo", "ti", "lu", "san", "dor", "vel", "kip", "fen", "gur", "hal")
@@ -172,7 +172,7 @@ def test_places_of_one_rewritten_passage_are_joined(sentences: int, similar: int
     first, second = make_sentences(6, 1), make_sentences(6, 4)
     target, source = (" ".join([*first, *make_sentences(sentences, seed), *second]) for seed in (2, 3))
     alignment = Alignment(prepare_text(target), prepare_text(source))
-    found = alignment.find_evidence()
+    found = alignment.list_measured()
     assert [cut(target, one.passage) for one in found] == [" ".join(part).rstrip(".") for part in (first, second)]
     is_related = np.zeros(len(alignment.target.units), bool)
     is_related[6 : 6 + similar] = True
@@ -182,7 +182,7 @@ def test_places_of_one_rewritten_passage_are_joined(sentences: int, similar: int
     quoted = [found[0]._replace(counts=False), found[1]]
     assert alignment.join_neighbours(quoted, is_related) == quoted
     swapped = Alignment(prepare_text(target), prepare_text(" ".join([*second, *first])))
-    assert len(swapped.join_neighbours(swapped.find_evidence(), ~is_related)) == 2
+    assert len(swapped.join_neighbours(swapped.list_measured(), ~is_related)) == 2
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_a_copy_ends_with_the_headings_that_were_copied_and_before_its_neighbour
     shared = f"Chapter on Lamps\n\n{first}\n\nNotes of the Author"
     target = f"{make_sentences(1, 2)[0]}\n\n{shared}\n\nA Word of Mine\n\n{second}\n\n{make_sentences(1, 5)[0]}"
     source = f"{second}\n\n{shared}\n\n{make_sentences(1, 3)[0]}"
-    found = find_evidence(target, source)
+    found = list_measured(target, source)
     assert [cut(target, one.passage) for one in found] == [first.rstrip("."), second.rstrip(".")]
     extended = extend_copies(reversed(found), target, source)
     for text, is_source in ((target, False), (source, True)):
         assert [cut(text, one.passage, is_source) for one in extended] == [shared, second.rstrip(".")]
     reworded = [one._replace(verbatim=0.5) for one in found]
     assert extend_copies(reworded, target, source) == reworded
-    assert extend_copies(find_evidence(first, first), first + second, first + second)[0].target == (
+    assert extend_copies(list_measured(first, first), first + second, first + second)[0].target == (
         0,
         len(first + second) - 1,
     )
@@ -299,11 +299,11 @@ def test_paragraphs_without_words_match_nothing() -> None:
 def test_the_evidence_of_a_passage() -> None:
     copied, around = make_sentences(6, 1), [" ".join(make_sentences(12, seed)) for seed in (2, 3)]
     target, source = (f"{text} {' '.join(copied)}" for text in around)
-    (copy,) = find_evidence(target, source)
+    (copy,) = list_measured(target, source)
     assert copy.similarity == pytest.approx(1)
     assert copy.verbatim == 1
     reworded = " ".join(shuffle_words(sentence, i) for i, sentence in enumerate(copied))
-    (found,) = find_evidence(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}")
+    (found,) = list_measured(f"{around[0]} {reworded}", f"{around[1]} {' '.join(copied)}")
     assert 0.5 < found.similarity < 0.99
     assert found.verbatim == 0
     line = found.to_json()

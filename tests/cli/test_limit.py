@@ -63,7 +63,7 @@ def test_another_limit_is_another_job(pairs_input: Path, run: Run, visible: Visi
         assert visible(output) == before
     assert run(pairs_input, output, "--overwrite", "--limit", 6).code == 0
     assert set(visible(output)) > set(before)
-    assert "partial" not in require_job(output), "a limit that leaves nothing out"
+    assert not require_job(output).partial, "a limit that leaves nothing out"
 
 
 def test_pairs_behind_the_limit_cost_nothing(pairs_input: Path, run: Run, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_candidates_of_left_out_queries_are_not_odd(
     candidates = finished(retrieval_input)
     done = run(retrieval_input, tmp_path / "out", "--candidates", candidates, "--limit", 2, "--strict")
     assert done.code == 0, done.err
-    assert require_job(tmp_path / "out")["partial"].startswith("partial: the first 2 of 4 queries")
+    assert require_job(tmp_path / "out").partial.startswith("partial: the first 2 of 4 queries")
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])

@@ -19,15 +19,13 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from pan_scdg import Scorer, UserError
 from pan_scdg.documents.reader import CONVERTERS
-from pan_scdg.jobs.check import MAY_BE_GIVEN
 from pan_scdg.jobs.check_input import NO_HANDOUT
-from pan_scdg.jobs.decisions import DecidedPair, compare_with_cohorts
-from pan_scdg.methods import Measurements
+from pan_scdg.jobs.decisions import compare_with_cohorts
 from pan_scdg.methods.alignment import AlignmentSettings
 from pan_scdg.profile import load_profile
 from pan_scdg.records import DocumentPair, TextFile
 from pan_scdg.report.html import render_report
-from pan_scdg.results.records import USUAL_SCORE, Decision
+from pan_scdg.results.records import USUAL_SCORE, DecidedPair, Decision
 from tests.documents.office_files import BODY, COLUMNS, ODT_BODY, make_docx, make_odt, make_pdf
 from tests.report.samples import Page
 from tests.text.test_given import LAW, MENU, VERSE
@@ -507,14 +505,14 @@ def test_a_question_that_a_source_contains_counts_and_is_named(
     assert "Excluded: " not in done.err
 
 
-@pytest.mark.parametrize(("before", "note"), [("says {}:", MAY_BE_GIVEN), ("says {}.", "")])
+@pytest.mark.parametrize(("before", "reasons"), [("says {}:", [{"code": "announced"}]), ("says {}.", [])])
 def test_a_passage_that_a_colon_announces_may_be_given(
-    check: Callable[..., Any], tmp_path: Path, before: str, note: str
+    check: Callable[..., Any], tmp_path: Path, before: str, reasons: list[dict[str, str]]
 ) -> None:
     copied = (ESSAYS / "sources" / "power-from-the-tides.txt").read_text().partition("\n\n")[2][:480]
     texts = {name: f"{before.format(text[:99])}\n\n{copied}\n\n{text}" for name, text in make_class(2).items()}
     check(write(tmp_path / "texts", texts), "--among")
-    assert [passage["note"] for passage in read_passages(tmp_path / "out")] == [note]
+    assert [passage["reasons"] for passage in read_passages(tmp_path / "out")] == [reasons]
 
 
 def test_what_many_copied_from_a_source_counts_and_the_passage_says_how_many(
@@ -526,7 +524,9 @@ def test_what_many_copied_from_a_source_counts_and_the_passage_says_how_many(
     check(write(tmp_path / "susp", texts), pick(tmp_path / "src", "power-from-the-tides.txt", "roman-roads.txt"))
     rows = [row for row in read_rows(tmp_path / "out") if row["decision"] != "no sign"]
     assert {(row["suspicious"], row["decision"]) for row in rows} == {(name, "likely") for name in list(texts)[:8]}
-    assert {passage["note"] for passage in read_passages(tmp_path / "out")} == {"8 of 30 suspicious texts share it"}
+    reasons = [{"code": "shared", "texts": 8, "of": 30}]
+    assert all(passage["reasons"] == reasons for passage in read_passages(tmp_path / "out"))
+    assert "8 of 30 suspicious texts share it." in (tmp_path / "out" / "report.html").read_text()
 
 
 @pytest.mark.usefixtures("real_encoder")
@@ -725,17 +725,16 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_no_sign() -> None:
     ) -> bool | None:
         texts = [TextFile(str(number), "", Path()) for number in range(len(others) + 2)]
         first, second, third = kinds.split()
-        measured = Measurements({"copied": copied, "words": 90.0})
-        pairs = [
-            DecidedPair(DocumentPair(texts[0], text), Decision("0", text.doc_id, s, 0.4, s >= 0.4, "likely"), measured)
+        is_copy = AlignmentSettings(model="m").is_copy({"copied": copied, "words": 90.0})
+        pairs = {
+            DocumentPair(texts[0], text): DecidedPair(Decision("0", text.doc_id, s, 0.4, s >= 0.4, "likely"))
             for text, s in zip(texts[1:], [score, *others])
-        ]
-        compared = compare_with_cohorts(
-            pairs, AlignmentSettings(model="m"), dict(zip(texts, [first, second, *[third] * len(others)]))
-        )
-        assert compared[0].record.finding == ("likely" if compared[0].decision else "no sign")
-        assert [reason.code for reason in compared[0].record.reasons] == ([] if compared[0].decision else [USUAL_SCORE])
-        return compared[0].decision
+        }
+        numbers = dict(zip(texts, [first, second, *[third] * len(others)]))
+        one = compare_with_cohorts(pairs, numbers, lambda pair: is_copy)[DocumentPair(*texts[:2])]
+        assert one.finding == ("likely" if one.decision else "no sign")
+        assert [reason.code for reason in one.record.reasons] == ([] if one.decision else [USUAL_SCORE])
+        return one.decision
 
     assert decide(limit + 0.001, cohort)
     assert not decide(limit - 0.001, cohort), "also with others of the cohort that reach the threshold, 0.4"

@@ -28,8 +28,7 @@ def make_profile(method: str, table: dict[str, Any], **decide: Any) -> Profile:
 
 
 def make_rule(profile: Profile, fingerprint: str = "", dtype: str | None = None) -> DecisionRule:
-    models = {} if dtype is None else {"language_model": {"dtype": dtype}}
-    return DecisionRule(profile, {"fingerprint": fingerprint, "models": models})
+    return DecisionRule(profile, fingerprint, dtype)
 
 
 def decide_score(score: float, fingerprint: str = "", computed_in: str | None = None, **decide: Any) -> dict[str, Any]:

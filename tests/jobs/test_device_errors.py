@@ -135,7 +135,7 @@ def test_a_run_survives_a_device_error_in_each_stage(
     check_result(task, tmp_path / "out")
     job = read_job(tmp_path / "out")
     assert job is not None
-    assert "incidents" not in job
+    assert not job.incidents
 
 
 @pytest.mark.long
@@ -149,7 +149,7 @@ def test_a_stage_that_always_fails_leaves_a_valid_result_by_the_deadline_and_els
     check_result(task, tmp_path / "out")
     job = read_job(tmp_path / "out")
     assert job is not None
-    assert job["incidents"][-1] == f"lost cpu: {ECC_ERROR}"
+    assert job.incidents[-1] == f"lost cpu: {ECC_ERROR}"
     stopped = run(inputs[task], tmp_path / "stopped", profile=profile)
     assert stopped.code == 3
     last = stopped.err.splitlines()[-1]

@@ -160,7 +160,7 @@ def test_a_run_of_some_queries_is_compared_with_their_qrels(tmp_path: Path) -> N
         f"{q} Q0 {d} {i} {99 - i} x\n" for i, (q, _, d, g) in enumerate(relevant, 1) if q == queries[0] and g != "0"
     ]
     (tmp_path / "run.txt").write_text("".join(lines))
-    (tmp_path / "job.json").write_text(json.dumps({"format": FORMAT, "files": {}, "limit": 1}))
+    (tmp_path / "job.json").write_text(json.dumps({"format": FORMAT, "files": {}, "task": "retrieval", "limit": 1}))
     result = evaluate(RETRIEVAL, tmp_path, None)
     assert result.notes[0].startswith("1 query with judgements")
     assert result.figures["R@1000"] == 1.0
@@ -189,7 +189,7 @@ def test_a_run_and_judgements_suffice(tmp_path: Path) -> None:
     unjudged = "warning: 1 of 2 queries of the run has no judgements and counts only in nDCG@10 (linear, TIRA)"
     assert result.notes == ("1 query with judgements", f"{unjudged}, as 0: q2")
     assert result.intervals == {}, "of one query"
-    (tmp_path / "job.json").write_text(json.dumps({"format": FORMAT, "files": {}, "limit": 1}))
+    (tmp_path / "job.json").write_text(json.dumps({"format": FORMAT, "files": {}, "task": "retrieval", "limit": 1}))
     (tmp_path / "run").rename(tmp_path / "run.txt")
     with pytest.raises(UserError, match="is a result of some of the queries. Give the folder of the input"):
         evaluate(None, tmp_path, tmp_path / "qrels")

@@ -35,13 +35,13 @@ def test_tira_accepts_the_description_of_a_run(
     text = (output / METADATA).read_text(encoding="utf-8")
     record, job = yaml.safe_load(text), require_job(output)
     assert check.check_format(output, "ir_metadata")[0] == check.FormatMsgType.OK
-    if job["task"] == "retrieval":
+    if job.task == "retrieval":
         for form in (["run.txt", "ir_metadata"], "run-with-metadata"):
             assert check.check_format(output, form)[0] == check.FormatMsgType.OK
     else:
         assert check.check_format(output, "text-alignment-features")[0] == check.FormatMsgType.OK
-    assert METADATA in job["files"]
-    assert record["tag"] == {"pairs": "small", "retrieval": "pan-scdg"}[job["task"]]
+    assert METADATA in (job.files or ())
+    assert record["tag"] == {"pairs": "small", "retrieval": "pan-scdg"}[job.task]
     assert record["actor"] == {"team": "us"}
     assert record["implementation"]["source"] == {"repository": "here", "commit": find_commit()}
     assert record["data"] == {"test collection": {"name": "small-set"}}
@@ -52,7 +52,7 @@ def test_tira_accepts_the_description_of_a_run(
     times = record["resources"]["runtime"]
     assert all(re.fullmatch(r"\d+ ms", times[name]) for name in ("wallclock", "user", "system"))
     assert record["pan_scdg"]["version"] == __version__
-    assert {job[name] == value for name, value in record["pan_scdg"]["job"].items()} == {True}
+    assert {job.to_json()[name] == value for name, value in record["pan_scdg"]["job"].items()} == {True}
     assert str(tmp_path) not in text
     assert str(source) not in text
 

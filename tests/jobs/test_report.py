@@ -13,7 +13,8 @@ import pytest
 
 from pan_scdg.notices import Notices
 from pan_scdg.pan.source_retrieval import Corpus
-from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, read_sources
+from pan_scdg.report.query_page import RankedSource, ReportQuery, read_sources
+from pan_scdg.results.records import EvidenceLine
 from tests.jobs.conftest import EXAMPLES, SMALL, corpus, queries
 from tests.report.samples import PASSAGES, Page
 
@@ -243,7 +244,10 @@ def test_the_sources_of_the_first_queries_are_read(retrieval_input: Path) -> Non
     doc_ids = list(reversed(texts))[:3]
     report = [
         ReportQuery(
-            str(i), "A query.", [RankedSource(1, name, 0.5, {})], [ExplainedPassage(PASSAGES[0], name, 1, None)]
+            str(i),
+            "A query.",
+            [RankedSource(1, name, 0.5, {})],
+            [EvidenceLine(str(i), name, 1, PASSAGES[0], None, None)],
         )
         for i, name in enumerate(doc_ids)
     ]

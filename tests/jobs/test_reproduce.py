@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pan_scdg.jobs.agreement import count_characters, measure_overlap
 from pan_scdg.pan.untrusted import stream_lines
+from pan_scdg.records import Span
 from tests.jobs.conftest import SMALL
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
@@ -270,15 +271,16 @@ def test_a_result_that_nothing_can_be_computed_from_is_an_error(
     assert message in done.err
 
 
-feature = st.tuples(*[st.integers(0, 30), st.integers(0, 10)] * 2)
+side = st.builds(lambda begin, length: Span(begin, begin + length), st.integers(0, 30), st.integers(0, 10))
+sides = st.tuples(side, side)
 
 
-@given(st.lists(st.tuples(st.lists(feature), st.lists(feature)), max_size=3))
+@given(st.lists(st.tuples(st.lists(sides), st.lists(sides)), max_size=3))
 def test_overlap_is_that_of_sets_of_characters(pairs: list[tuple[list[Any], list[Any]]]) -> None:
     common = union = 0
     for lists in pairs:
-        for side in (0, 2):
-            first, second = (set(chain(*(range(f[side], f[side] + f[side + 1]) for f in one))) for one in lists)
+        for number in (0, 1):
+            first, second = (set(chain(*(range(*passage[number]) for passage in one))) for one in lists)
             common, union = common + len(first & second), union + len(first | second)
-            assert count_characters([(f[side], f[side] + f[side + 1]) for f in lists[0]]) == len(first)
+            assert count_characters(passage[number] for passage in lists[0]) == len(first)
     assert measure_overlap(pairs) == (common / union if union else 1)

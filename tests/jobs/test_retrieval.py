@@ -299,7 +299,7 @@ def test_incidents_of_another_process_and_of_a_stopped_run_are_in_the_job(
     assert run(retrieval_input, tmp_path / "out").code == 0
     job = read_job(tmp_path / "out")
     assert job is not None
-    (incident,) = job["incidents"]
+    (incident,) = job.incidents
     assert re.fullmatch(r"memory was short: from here on at most \d+ tokens a call", incident)
 
 

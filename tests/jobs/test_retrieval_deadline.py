@@ -55,7 +55,7 @@ def test_what_is_not_scored_in_time_keeps_its_coarse_order(
     assert seconds == [tasks], "no task begins after the deadline"
     job = read_job(tmp_path / "late")
     assert job is not None
-    ranks = int(job["deadline"].split()[2])
+    ranks = int(job.deadline.split()[2])
     assert f"warning: the first {ranks} candidates of each query were scored within" in late.err
     assert f"the first {ranks} candidates" in (tmp_path / "late" / "ir-metadata.yml").read_text(encoding="utf-8")
     assert ranks == {1: 0, 5: 0, 9: 2}[tasks]
@@ -99,9 +99,9 @@ def test_a_deadline_in_each_stage_gives_a_complete_result(
     assert run(retrieval_input, tmp_path / "out", "--deadline", max(deadline, 1e-9) / 3600).code == 0
     job, rows = read_job(tmp_path / "out"), run_rows(tmp_path / "out")
     assert job is not None
-    assert (len(job.get("searched_by_words", [])), job.get("scored_ranks")) == (limited, ranks)
+    assert (len(job.searched_by_words), job.scored_ranks) == (limited, ranks)
     assert {row[0] for row in rows} == {"q01", "q02", "q03", "again"}
-    assert ("for lack of time" in job.get("deadline", "")) == bool(limited)
+    assert ("for lack of time" in job.deadline) == bool(limited)
 
 
 @pytest.mark.parametrize("routes", [["bm25-sentence", "dense-sentence", "abstract"], ["dense-full"]])
@@ -139,8 +139,8 @@ def test_an_index_that_cannot_end_in_its_share_is_left_out_at_once_and_the_hours
     assert seconds[0] < 3 * 3600
     job = read_job(tmp_path / "late")
     assert job is not None
-    assert len(job["searched_by_words"]) == 4
-    assert "scored_ranks" not in job, "all candidates are scored"
+    assert len(job.searched_by_words) == 4
+    assert job.scored_ranks is None, "all candidates are scored"
 
 
 def test_a_killed_run_goes_on_with_a_deadline_and_ends_as_without(
@@ -167,7 +167,7 @@ def test_a_killed_run_goes_on_with_a_deadline_and_ends_as_without(
     assert run(retrieval_input, tmp_path / "whole", profile=profile).code == 0
     for name in ("run.txt.gz", "scores.jsonl.gz"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert "deadline" not in (read_job(tmp_path / "killed") or {})
+    assert (killed := read_job(tmp_path / "killed")) is None or not killed.deadline
 
 
 @pytest.mark.parametrize("batches", [1, 4, 99])
@@ -193,4 +193,4 @@ def test_pairs_that_are_not_scored_in_time_are_decided_negative(
     assert not any(line["decision"] for line in late)
     job = read_job(tmp_path / "out")
     assert job is not None
-    assert job.get("deadline", "").startswith(f"{len(late)} pairs not scored within" if late else "")
+    assert job.deadline.startswith(f"{len(late)} pairs not scored within" if late else "")

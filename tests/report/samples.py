@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pan_scdg.records import MeasuredPassage, Reason
+from pan_scdg.records import MeasuredPassage, Reason, TokenGains
 from pan_scdg.report.html import render_report, save_page
-from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, TokenGains
-from pan_scdg.results.records import Decision, Finding
+from pan_scdg.report.records import Excluded, Report, ReportText
+from pan_scdg.results.records import DecidedPair, Decision, Finding
 from tests.passages import make_passage
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def make_pair(
     reasons: tuple[Reason, ...] = (),
     gains: TokenGains | None = None,
     **numbers: float,
-) -> ReportPair:
+) -> DecidedPair:
     decision = Decision(suspicious, source, score, 0.5, finding == "likely", finding, reasons=reasons, numbers=numbers)
-    return ReportPair(decision, passages, gains)
+    return DecidedPair(decision, passages, gains)
 
 
 def find_place(text: str, part: str) -> tuple[int, int]:
@@ -67,7 +67,7 @@ PASSAGES = (
         make_passage(*find_place(LEFT, "Harbour Board: Annals"), *find_place(RIGHT, "The Board")),
         *(0.4, 1.0),
         within="references",
-        note="5 of 9 share it",
+        reasons=(Reason("shared", {"texts": 5, "of": 9}),),
     ),
 )
 

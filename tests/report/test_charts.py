@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.records import MeasuredPassage
+from pan_scdg.records import MeasuredPassage, TokenGains
 from pan_scdg.report.html import render_report
-from pan_scdg.report.records import Report, ReportPair, ReportText, TokenGains
+from pan_scdg.report.records import Report, ReportText
+from pan_scdg.results.records import DecidedPair
 from tests.passages import make_passage
 from tests.report.samples import make_pair
 
@@ -21,7 +22,7 @@ LEFT, RIGHT, TOP, BOTTOM = 44, 704, 20, 150
 """The edges of the histogram."""
 
 
-def render(pairs: Iterable[ReportPair], threshold: float | None = 0.5, length: int = 100, length2: int = 200) -> str:
+def render(pairs: Iterable[DecidedPair], threshold: float | None = 0.5, length: int = 100, length2: int = 200) -> str:
     pairs = tuple(pairs)
     left = {name: ReportText(name, "x" * length) for name in {pair.suspicious for pair in pairs}}
     right = {name: ReportText(name, "x" * length2) for name in {pair.source for pair in pairs}}

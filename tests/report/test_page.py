@@ -15,10 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from pan_scdg.records import MeasuredPassage, Reason
+from pan_scdg.records import MeasuredPassage, Reason, TokenGains
 from pan_scdg.report.html import render_report, render_summary
-from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
-from pan_scdg.report.records import Report, ReportText, TokenGains
+from pan_scdg.report.query_page import RankedSource, ReportQuery, render_queries
+from pan_scdg.report.records import Report, ReportText
+from pan_scdg.results.records import EvidenceLine
 from tests.passages import make_passage
 from tests.report.samples import (
     GIVEN,
@@ -40,7 +41,7 @@ def make_query(number: int, text: str, *, name: str = "q") -> ReportQuery:
     source = RankedSource(1, f"d {HOSTILE} {number}", 0.5, {"bm25": (3, 7.25)})
     evidence = MeasuredPassage(make_passage(3, len(text) - 7, 2, 7), 0.5, 0.25, 0.25)
     return ReportQuery(
-        f"{name} {HOSTILE} {number}", text, [source], [ExplainedPassage(evidence, source.doc_id, 1, None)]
+        f"{name} {HOSTILE} {number}", text, [source], [EvidenceLine("", source.doc_id, 1, evidence, None, None)]
     )
 
 
@@ -221,9 +222,9 @@ def read_sentences(*passages: MeasuredPassage) -> list[str]:
 
 
 def test_the_sentence_about_a_passage_gives_the_reason_that_applies() -> None:
-    first, quoted, listed = (passage._replace(note="") for passage in PASSAGES)
+    first, quoted, listed = (passage._replace(reasons=()) for passage in PASSAGES)
     copied = [first._replace(verbatim=share) for share in (1.0, 0.0, 0.25, 0.5)]
-    formal = quoted._replace(within="formal", note="5 of 9 share it")
+    formal = quoted._replace(within="formal", reasons=PASSAGES[2].reasons)
     sentences = read_sentences(*copied, quoted, formal, listed)
     assert sentences[:4] == [
         "All 8 words are copied.",
@@ -234,7 +235,7 @@ def test_the_sentence_about_a_passage_gives_the_reason_that_applies() -> None:
     assert sentences[4:6] == [
         "Reworded: 0 of its 5 words are equal. It is part of a quotation and does not count.",
         "Reworded: 0 of its 5 words are equal. It is part of a title page, a table of contents, a declaration, "
-        "acknowledgements or comments and does not count. 5 of 9 share it.",
+        "acknowledgements or comments and does not count. 5 of 9 suspicious texts have a similar passage.",
     ]
     assert sentences[6].startswith("All 3 words are copied. It is part of a list of references and counts: a decision ")
 

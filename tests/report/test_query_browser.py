@@ -10,7 +10,8 @@ import pytest
 
 from pan_scdg.records import Span
 from pan_scdg.report.html import save_page
-from pan_scdg.report.query_page import ExplainedPassage, RankedSource, ReportQuery, render_queries
+from pan_scdg.report.query_page import RankedSource, ReportQuery, render_queries
+from pan_scdg.results.records import EvidenceLine
 from tests.docs.trimmed import write_trimmed_examples
 from tests.report.samples import (
     HOSTILE,
@@ -125,7 +126,7 @@ def test_hostile_texts_and_names_are_shown_as_text(page: "Page", tmp_path: Path)
     name, query = f"d {HOSTILE}", f"q {HOSTILE}"
     empty = second.passage._replace(source=Span(0, 0))
     nowhere = second._replace(passage=empty)
-    passages = [ExplainedPassage(first, name, 2, 0.1), ExplainedPassage(nowhere, "other", 1, 0.1)]
+    passages = [EvidenceLine(query, name, 2, first, "e", 0.1), EvidenceLine(query, "other", 1, nowhere, "e", 0.1)]
     sources = [RankedSource(1, "other", 0.5, {}), RankedSource(2, name, None, {HOSTILE: (1, 2.0)})]
     queries, texts = [ReportQuery(query, LEFT, sources, passages)], {name: RIGHT, "other": "Ein Text."}
     path = tmp_path / "page.html"

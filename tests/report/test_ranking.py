@@ -7,13 +7,14 @@ import pytest
 
 from pan_scdg.records import MeasuredPassage, Reason
 from pan_scdg.report.html import render_report
-from pan_scdg.report.records import Excluded, Report, ReportPair, ReportText, rank_pair
+from pan_scdg.report.records import Excluded, Report, ReportText, rank_pair
 from pan_scdg.report.wording import describe_reasons
+from pan_scdg.results.records import DecidedPair
 from tests.passages import make_passage
 from tests.report.samples import Page, make_pair
 
 
-def make_report(pairs: tuple[ReportPair, ...], *, within_class: bool = False) -> Report:
+def make_report(pairs: tuple[DecidedPair, ...], *, within_class: bool = False) -> Report:
     texts = {name: ReportText(name, "0123456789" * 10) for name in "abcd"}
     return Report("Texts", texts, texts, pairs, 0.5, within_class=within_class)
 

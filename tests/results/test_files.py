@@ -2,15 +2,28 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.records import Reason
+from pan_scdg.records import MeasuredPassage, Passage, Ranked, Reason, Span, TokenGains
 from pan_scdg.report.wording import describe_reasons
-from pan_scdg.results.files import format_line, write_lines
-from pan_scdg.results.records import Decision, read_decisions
+from pan_scdg.results.files import format_line, read_lines, write_lines
+from pan_scdg.results.records import (
+    CANDIDATE_KEY,
+    CandidateLine,
+    Decision,
+    EvidenceLine,
+    GainsLine,
+    MeasuredCandidate,
+    PassageLine,
+    QueryLine,
+    ScoreLine,
+    TextLine,
+    read_decisions,
+)
 
 
 def test_decision_line_word_by_word() -> None:
@@ -80,9 +93,43 @@ def test_decisions_are_read_as_they_were_written_and_those_of_other_systems_by_t
         source_name="book",
     )
     other = Decision("s", "b", None, None, True, "likely")
-    lines = [whole.to_json(), {"suspicious": "s", "source": "b", "decision": True, "notes": ["ignored"]}]
-    write_lines(tmp_path, "decisions.jsonl", lines, rounded=True)
+    write_lines(tmp_path, "decisions.jsonl", [whole], rounded=True)
+    with (tmp_path / "decisions.jsonl").open("a") as file:
+        file.write('{"suspicious": "s", "source": "b", "decision": true, "notes": ["ignored"]}\n')
     assert read_decisions(tmp_path / "decisions.jsonl") == [whole, other]
+
+
+PASSAGE = MeasuredPassage(
+    Passage(Span(1, 9), Span(2, 7)), 0.5, 0.25, 1.5, "table", False, (Reason("shared", {"texts": 3, "of": 5}),)
+)
+GAINS = TokenGains(((0, 1), (1, 3)), (0.25, -1.5))
+SCORE = MeasuredCandidate(
+    "q", "d", 2, "ab", -2.5, {"mean": 0.5, "top_2": 1.0}, [0.75], [0.25, -1.5], ("out of memory",)
+)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ScoreLine("s", "r", {"score": 0.5}, (Reason("segments"),), ("out of memory",), GAINS),
+        PassageLine("s", "r", PASSAGE._replace(reasons=())),
+        PassageLine("s", "r", PASSAGE, (["One."], ["Two.", "Three."])),
+        GainsLine(("s", "r"), GAINS),
+        GainsLine(("q", "d"), GAINS, CANDIDATE_KEY),
+        TextLine("a", "old", 3, ("short",), ((0, 2, "in the template"),), "abc"),
+        QueryLine("q", {"bm25-full": [Ranked("d", 1.5)]}, [Ranked("d", 0.5)]),
+        SCORE,
+        CandidateLine("q", "d", 1, 0.5, 2, 1.5, {"bm25-full": None, "abstract": 3}, SCORE, 0.25),
+        CandidateLine("q", "d", 2, None, 1, 2.5, {}),
+        EvidenceLine("q", "d", 1, PASSAGE._replace(within=None, counts=True, reasons=()), "e", 0.125),
+        EvidenceLine("q", "d", 1, MeasuredPassage(Passage(Span(1, 9), Span(0, 0)), 0.0, 0.0, 1.5), None, None),
+    ],
+)
+def test_a_line_is_read_as_it_was_written(tmp_path: Path, record: Any) -> None:
+    write_lines(tmp_path, "lines.jsonl.gz", [record])
+    if isinstance(record, CandidateLine) and record.score is not None:  # what is long stays in the score file
+        record = record._replace(score=record.score._replace(cosines=None, gains=None, incidents=()))
+    assert [*read_lines(tmp_path / "lines.jsonl.gz", type(record).from_json)] == [record]
 
 
 def test_a_swapped_decision_names_the_same_texts() -> None:

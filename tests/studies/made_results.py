@@ -1,15 +1,18 @@
 """Small corpora and results of ``run`` for the tests of the studies, written without a model."""
 
-import gzip
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pan_scdg.profile import load_profile
-from pan_scdg.results.folder import FORMAT
+from pan_scdg.records import TokenGains
+from pan_scdg.results.files import GAINS, JOB, SCORES, write_lines
+from pan_scdg.results.folder import write_json
+from pan_scdg.results.job import JobFile, TaskName
+from pan_scdg.results.records import GainsLine, ScoreLine
 
 TRUTH = '<document reference="{0}">{1}</document>'
 REUSE = (
@@ -61,27 +64,19 @@ def write_result(
 ) -> Path:
     """A result of pairs; ``tables`` change fields of the profile's tables, ``gains`` are gains and offsets."""
     write_job(folder, "pairs", profile, models or {}, tables)
-    lines = ({"suspicious": s, "source": r, "values": dict(of), "warnings": []} for (s, r), of in values.items())
-    (folder / "scores.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write_lines(folder, SCORES, (ScoreLine(*pair, of) for pair, of in values.items()))
     if gains is not None:
-        write_gzip(
-            folder / "gains.jsonl.gz",
-            ({"suspicious": s, "source": r, "gains": g, "offsets": o} for (s, r), (g, o) in gains.items()),
-        )
+        lines = (GainsLine(pair, TokenGains.from_json({"gains": g, "offsets": o})) for pair, (g, o) in gains.items())
+        write_lines(folder, GAINS, lines)
     return folder
 
 
-def write_job(folder: Path, task: str, profile: str, models: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+def write_job(folder: Path, task: TaskName, profile: str, models: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
     described = load_profile(profile).model_dump(mode="json", exclude_none=True)
     for table, fields in tables.items():
         described[table] = {**described[table], **fields}
     folder.mkdir(parents=True)
-    job = {"format": FORMAT, "task": task, "profile": described, "models": dict(models), "files": {}}
-    (folder / "job.json").write_text(json.dumps(job))
-
-
-def write_gzip(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    path.write_bytes(gzip.compress("".join(f"{json.dumps(record)}\n" for record in records).encode()))
+    write_json(folder / JOB, JobFile(task=task, profile=described, models=models, files={}).to_json())
 
 
 def describe_gains(gains: np.ndarray) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,9 @@ from hypothesis import strategies as st
 
 from pan_scdg.evaluation.retrieval import PAPER_METRICS, compute_per_query, compute_retrieval_metrics
 from pan_scdg.pan.runs import read_run
-from pan_scdg.scdg.decision import rerank
+from pan_scdg.results.files import CANDIDATE_SCORES, write_lines
+from pan_scdg.results.records import CandidateLine, MeasuredCandidate
+from pan_scdg.scdg.reranking import rerank
 from studies.__main__ import main
 from studies.retrieval import (
     FEATURES,
@@ -26,7 +27,7 @@ from studies.retrieval import (
     write_run,
 )
 from studies.splits import make_folds
-from tests.studies.made_results import describe_gains, read_tables, write_gzip, write_job
+from tests.studies.made_results import describe_gains, read_tables, write_job
 
 Qrels = dict[str, dict[str, int]]
 
@@ -159,11 +160,12 @@ def write_result(folder: Path, profile: str, orders: dict[str, list[str]], score
     lines = []
     for query, order in orders.items():
         for rank, doc_id in enumerate(order, 1):
-            line: dict[str, Any] = {"query": query, "document": doc_id, "coarse_rank": rank, "coarse": 1 / rank}
-            target = {"target_ids": target_ids, "unconditional_mean": -2.0}
-            lines.append(line | (target | describe_gains(rng.normal(size=40)) if rank <= scored else {}))
-    rng.shuffle(lines)
-    write_gzip(folder / "scores.jsonl.gz", lines)
+            score = None
+            if rank <= scored:
+                values = describe_gains(rng.normal(size=40))
+                score = MeasuredCandidate(query, doc_id, 40, target_ids, -2.0, values)
+            lines.append(CandidateLine(query, doc_id, rank, None, rank, 1 / rank, {}, score))
+    write_lines(folder, CANDIDATE_SCORES, [lines[number] for number in rng.permutation(len(lines))])
     write_run(folder / "run.txt.gz", {q: [*of[1::-1], *of[2:]] if scored else of for q, of in orders.items()})
 
 

@@ -1,6 +1,6 @@
-"""Choose thresholds from the scores of pairs, and order candidates by their scores."""
+"""Choose thresholds from the scores of pairs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +10,6 @@ from pan_scdg.errors import UserError
 from pan_scdg.scdg.aggregation import Floats
 
 MAX_PAIRS = 2**24
-SCORE_DECIMALS = 6
-"""Digits of a final score of retrieval; the others depend on the processor."""
 
 
 class Choice(NamedTuple):
@@ -96,44 +94,3 @@ def require_both_classes(labels: npt.NDArray[np.bool_], purpose: str) -> None:
     if labels.all() or not labels.any():
         missing = "negative" if len(labels) and labels.all() else "positive"
         raise UserError(f"no {missing} pair was found to {purpose}", "give pairs with and without reuse")
-
-
-def scale_min_max(values: Sequence[float] | Floats) -> Floats:
-    """Return ``values`` mapped onto [0, 1]; equal values become zeros.
-
-    Raises:
-        ValueError: a value is not finite, or their range is not.
-    """
-    array = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError("a score is not finite")
-    if not len(array) or array.min() == array.max():
-        return np.zeros(len(array))
-    with np.errstate(over="raise"):
-        try:
-            scaled: Floats = (array - array.min()) / (array.max() - array.min())
-        except FloatingPointError as e:
-            raise ValueError("the range of the scores is not finite") from e
-    return scaled
-
-
-def rerank(
-    doc_ids: Sequence[str],
-    coarse: Sequence[float] | Floats,
-    gain: Sequence[float] | Floats,
-    weight: float,
-) -> list[tuple[str, float]]:
-    """Return the documents, best first, by ``(1 - weight) * minmax(coarse) + weight * minmax(gain)``.
-
-    Scores are rounded to `SCORE_DECIMALS`, and equal ones go by document id (paper, Eq. pan26-stage2-score).
-
-    Raises:
-        ValueError: lengths differ, an id is repeated, a score is not finite, or ``weight`` is outside [0, 1].
-    """
-    if not len(doc_ids) == len(coarse) == len(gain) or len(set(doc_ids)) != len(doc_ids):
-        raise ValueError("needs one coarse score and one gain for each of several different documents")
-    if not 0 <= weight <= 1:
-        raise ValueError(f"weight must lie between 0 and 1, not {weight}")
-    final = (1 - weight) * scale_min_max(coarse) + weight * scale_min_max(gain)
-    rounded = [round(score, SCORE_DECIMALS) for score in final.tolist()]
-    return sorted(zip(doc_ids, rounded), key=lambda scored: (-scored[1], scored[0]))
