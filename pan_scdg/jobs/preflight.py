@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -42,9 +42,6 @@ from pan_scdg.profile import Profile
 from pan_scdg.resources import count_cores, find_processor, measure_memory
 from pan_scdg.retrieval.dense import find_nearest
 from pan_scdg.scdg.sequences import ScoringInput, build_pair_passes, encode_text
-
-if TYPE_CHECKING:
-    pass
 
 Value = TypeVar("Value")
 MAX_DIFFERENCES = {"float32": 0.01, "bfloat16": 0.2, "float16": 0.2}
