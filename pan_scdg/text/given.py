@@ -12,7 +12,7 @@ MAX_SENTENCE_SHARE = 0.5
 MIN_CLAUSES = 2
 """Numbered clauses of a provision."""
 _SENTENCE_END = re.compile(r"[.!?][\"'”’»)\]]*\Z")
-_PROVISION = re.compile(r"(?:§+ ?|\b(?:section|article|art\.|clause|rule) )\d+", re.IGNORECASE)
+_PROVISION = re.compile(r"(?:§ ?|\b(?:section|article|art\.|clause|rule) )\d", re.IGNORECASE)
 _CLAUSE = re.compile(r"(?:^|[\n;:.] *)\((?:\d{1,2}|[a-z]{1,3})\) ")
 
 
