@@ -135,7 +135,14 @@ def test_commands_are_timed() -> None:
     assert "bm25, fts5: one query" in done.output
 
 
-@pytest.mark.parametrize("part", [name for name in gpu.PARTS if name not in ("preflight", "runs")])
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(name, marks=[pytest.mark.long] * (name not in ("packed", "encode", "dense")))
+        for name in gpu.PARTS
+        if name not in ("preflight", "runs")
+    ],
+)
 def test_every_row_of_the_gpu_benchmark_is_right_on_a_cpu(part: str) -> None:
     rows = gpu.measure_part(part, ["tiny"], "cpu", None)
     assert all(row[gpu.OUTCOME].startswith(("ok", "not tried: needs a GPU")) for row in rows), rows

@@ -379,7 +379,7 @@ def test_texts_in_another_unicode_form_have_the_same_scores_and_passages(
 
 
 @pytest.mark.usefixtures("real_encoder")
-@pytest.mark.parametrize("texts", [HINDI, RUSSIAN])
+@pytest.mark.parametrize("texts", [HINDI, pytest.param(RUSSIAN, marks=pytest.mark.long)])
 def test_texts_in_a_script_that_the_encoder_does_not_know_are_no_reuse(
     texts: tuple[str, str],
     profile: Callable[[str], str],

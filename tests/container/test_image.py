@@ -62,7 +62,8 @@ def test_results_are_those_of_a_run_without_container(
     assert finished(pairs) == visible(tmp_path / "out")
 
 
-@pytest.mark.parametrize("task", ["pairs", pytest.param("retrieval", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("task", ["pairs", "retrieval"])
 def test_a_result_is_reproduced_in_and_outside_of_the_container(
     docker: Docker,
     image: str,

@@ -95,7 +95,11 @@ def test_the_tasks_of_a_lost_device_go_to_the_other_one(tmp_path: Path) -> None:
 STAGES = {"encode": "retrieval", "search": "retrieval", "rerank": "retrieval", "score": "pairs", "passages": "pairs"}
 
 
-@pytest.fixture(params=STAGES)
+IN_THE_GATE = ("encode", "score")
+"""A stage of each task; the others are in `make test-long`."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.long] * (name not in IN_THE_GATE)) for name in STAGES])
 def stage(request: pytest.FixtureRequest, real_encoder: None) -> str:
     return str(request.param)
 

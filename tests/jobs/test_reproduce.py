@@ -228,6 +228,7 @@ def test_a_rerun_is_taken_as_it_is_by_the_same_code_only(
 
 
 @needs_ray
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["pairs"], indirect=True)
 def test_another_number_of_workers_reproduces_a_result(source: Path, result: Path, reproduce: Reproduce) -> None:
     code, lines, _ = reproduce(result, source, "--workers", 2)
