@@ -251,7 +251,8 @@ class Preflight:
         if not difference <= limit:
             what = f"differs by {difference:.3f} of the deviation, more than {limit}"
             raise UserError(what, 'set another attention in [model] of the profile, such as "sdpa"')
-        return f"differs by {difference:.2g} of the deviation", None
+        by = "" if engine.attention == attention else f", computed by {engine.attention}"
+        return f"differs by {difference:.2g} of the deviation{by}", None
 
     def _explain_reference(self, lm: LanguageModel, engine: Engine) -> tuple[str, None]:
         """Return why a run computes one input at a time; it is an error unless the architecture is the reason."""
