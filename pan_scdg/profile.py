@@ -1,4 +1,4 @@
-"""Profiles: every frozen setting of one submission, in a TOML file.
+"""Profiles: the frozen settings of one submission, in a TOML file.
 
 ``[decide]`` names the method that decides pairs, and its threshold; the table of that method has its settings, which
 are part of the method's module. ``[model]`` is the language model, ``[gains]`` says how gains are computed (beside

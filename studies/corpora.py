@@ -35,7 +35,7 @@ class DataFolders(NamedTuple):
     pan26: Path
     multinews: Path
     pan25_parts: tuple[str, ...] = ("",)
-    """The folders of ``pan25`` whose pairs are put together: of the examples two, of the data itself."""
+    """The folders of ``pan25`` whose pairs are joined: of the examples two, of the data itself."""
 
     @property
     def corpora(self) -> list[Path]:

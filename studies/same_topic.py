@@ -1,9 +1,9 @@
 """``same-topic``: decisions on pairs with a shared topic (paper, Robustness to Same-Topic Confounding).
 
-Training is the training part of PAN25 together with that of the news pairs, which count as negative. Logistic models
-are fitted on it and every threshold is chosen on it; then both are frozen. The test parts give precision, recall and F1
-on PAN25, and the share of news pairs that are decided positive. Nobody has verified that none of these is one of reuse,
-so that share is a proxy of a false-positive rate.
+Methods are trained on both training parts: that of PAN25, and that of the news pairs, which count as negative.
+Logistic models are fitted and every threshold is chosen on them; then both are frozen. The test parts give precision,
+recall and F1 on PAN25, and the share of news pairs that are decided positive. Nobody has verified that none of these
+is one of reuse, so that share is a proxy of a false-positive rate.
 
 The paper calls its PAN25 split a fixed held-out one and does not say which of the twenty. Ours is the first: its seed,
 20260714, is that of the division of the news pairs.

@@ -70,7 +70,7 @@ def check(
     """Compare every SUSPICIOUS text with every one of SOURCES, print a ranked table, and write a report to read.
 
     Both are folders, zip files or texts: .txt, .md, .html, .docx and .odt; with the extra "documents" also .pdf. The
-    output has report.html, report.csv, passages.jsonl, and in texts.jsonl what was taken out of other formats.
+    output has report.html, report.csv, texts.csv, passages.jsonl, and texts.jsonl (all texts as they were read).
 
     \b
     Example:

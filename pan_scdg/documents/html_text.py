@@ -12,7 +12,7 @@ MARGIN_NOT_READ, MIN_MARGIN_WORDS = "a long header, footer or aside was not read
 """Warning, and the words of such a part that are worth it."""
 _SKIPPED_ELEMENTS = "datalist head iframe noscript object rp rt script style svg template title"
 SKIPPED_ELEMENTS = frozenset(_SKIPPED_ELEMENTS.split())
-"""Elements whose content is no part of the text."""
+"""Elements whose content is not part of the text."""
 MARGINS = frozenset(["nav", "aside", "footer"])
 MARGIN_ROLES = frozenset(["banner", "complementary", "contentinfo", "navigation", "search"])
 """Elements, and values of ``role``, of what a platform shows around a text."""

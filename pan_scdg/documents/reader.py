@@ -1,7 +1,7 @@
 """Read a document of any accepted format as text.
 
 The formats are plain text, Markdown, HTML, DOCX, ODT, and by an extra PDF. The last three are complex and the files
-hostile, so that a process of its own converts them: it may use a minute of a processor and 2 GB, and prints one JSON
+hostile, so that a process of its own converts them: it is limited to one CPU minute and 2 GB, and prints one JSON
 object, the text with warnings or an error.
 """
 

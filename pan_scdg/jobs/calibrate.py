@@ -61,7 +61,7 @@ class Calibrated(NamedTuple):
         return (
             f"{self.decide.method}{parameters}, threshold {self.decide.threshold:.6f}, "
             f"strict {self.decide.strict:.6f}: F1 {calibration.f1:.4f}, accuracy {calibration.accuracy:.4f} "
-            f"on {calibration.pairs} pairs ({calibration.positives} positive)"
+            f"on the {calibration.pairs} pairs ({calibration.positives} positive) that chose the threshold"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ _EMBEDDED = re.compile(
 )
 """A picture or a style within Markdown."""
 MIN_RUNNING_LINES, MAX_RUNNING_LENGTH = 3, 100
-"""Times that a text has the same line, whatever its numbers, and its length, by which it is a header or footer."""
+"""A line repeated so often, digits ignored, and at most so long is a header or footer."""
 MAX_RUNNING_BLOCK = 4
 """Lines of a footer with the next header; more in a row are text that is repeated."""
 NO_HANDOUT = "the template is in none of the texts, check that it is the right file"

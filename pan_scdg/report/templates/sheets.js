@@ -84,7 +84,7 @@ class Sheet {
 
 const nameOther = ({ row, side }) => find(side ? ".suspicious bdi" : ".source bdi", row).cloneNode(true);
 
-/** Make the sheets of the texts that are shown; one whose pairs are all dismissed has none. If a name is looked for, the
+/** Make the sheets of the texts that are shown, but none of a text whose pairs are all dismissed. If a name is looked for, the
  * texts with that name are printed alone. */
 function makeSheets() {
   if (opened) return; // that pair alone is printed
