@@ -5,7 +5,6 @@ import os
 import pickle
 import re
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,20 +48,6 @@ def padded() -> Iterator[Encoder]:
 def folder(encoder_package: Path, tmp_path: Path) -> Path:
     """Return a copy of a small embedding model, for a test to change."""
     return Path(shutil.copytree(encoder_package / SMALL_ENCODER / "model", tmp_path / "encoder"))
-
-
-@pytest.fixture
-def alarm() -> Iterator[None]:
-    """End a test that blocks on a pipe."""
-
-    def ring(*_: object) -> None:
-        raise TimeoutError("it hangs")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(120)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def test_vectors_are_unit_float32_and_repeatable(minilm: Encoder) -> None:

@@ -4,8 +4,7 @@ import json
 import os
 import re
 import shutil
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +58,6 @@ def ids(tiny_tokenizer: Callable[..., Any]) -> Ids:
     """Return the ids from the tokenizers library itself, without transformers."""
     backend = tiny_tokenizer().backend_tokenizer
     return {text: tuple(backend.encode(text, add_special_tokens=False).ids) for text in TEXTS}
-
-
-@pytest.fixture
-def alarm() -> Iterator[None]:
-    """End a test that blocks on a pipe."""
-
-    def ring(*_: object) -> None:
-        raise TimeoutError("it hangs")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(120)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def edit(path: Path, **changes: Any) -> None:
