@@ -25,6 +25,7 @@ from benchmarks.development.compose import Pair, cut_passages, opening
 from benchmarks.development.obfuscate import obfuscate
 from benchmarks.pairs import decide, write_folder
 from benchmarks.simple_pair_scores import content_word_overlap, four_gram_containment, tfidf_cosine
+from pan_scdg.results.records import CandidateLine, MeasuredCandidate
 
 SAME, OTHER = "The tide turned before noon at the old quay.", "Nobody measured the salt in seventeen samples."
 
@@ -112,10 +113,9 @@ def test_passages_are_measured_as_plagdet() -> None:
 
 
 def test_rerank_weights_scale_and_break_ties_by_id() -> None:
-    lines = [
-        {"document": name, "coarse": c, "gain": g, "match": m} for name, c, g, m in (("b", 1, 0, 0), ("a", 1, 0, 0))
-    ]
-    assert list(rerank_weights.rank(lines, "gain", 0.5, 0.5)) == ["a", "b"]  # type: ignore[arg-type]
+    scores = [MeasuredCandidate("q", name, 9, "", -1.0, {"mean": 0.0}) for name in ("b", "a")]
+    lines = [CandidateLine("q", one.document, 1, 0.5, 1, 1.0, {}, one, 0.0) for one in scores]
+    assert list(rerank_weights.rank(lines, "mean", 0.5, 0.5)) == ["a", "b"]
 
 
 def test_material_of_the_development_set() -> None:

@@ -37,10 +37,10 @@ MIN_VERBATIM_LENGTH = 200
 """Characters in runs that make a verbatim passage by themselves."""
 MIN_RUN_SHARE = 0.8
 """Least share of a verbatim passage inside runs."""
-EXACT_END_SHARE = 0.6
-"""Share of any passage inside runs from which it ends where they end."""
-RUN_OVERHANG = 40
-"""Characters of such a run that may be outside the passage, and between the runs of one patch."""
+MIN_COPIED_SHARE = 0.6
+"""Share of a passage inside runs from which it is copied, and no patchwork or summary."""
+PATCH_GAP = 40
+"""Largest gap between two runs of one patch, in characters."""
 MAX_BLANK_SHARE = 0.1
 """Largest share of a unit of another source that a run reaches into, for example by its first word."""
 JOIN_GAP = 500
@@ -54,8 +54,8 @@ MIN_UNIT_SHARE = 0.3
 MIN_UNITS_OUTSIDE, MIN_SHARE_OUTSIDE = 3, 0.5
 """Number and share of similar units outside a verbatim passage that make it a part of a larger passage."""
 
-GAP, MIN_GAP = 4, 2
-"""Largest gap in a cluster, and the gap down to which a cluster that is not similar as a whole is split."""
+GAP = 4
+"""Largest gap in a cluster."""
 SEED_WORTH, GAP_PENALTY = 0.25, 0.1
 """See `trim_cluster`."""
 MIN_COSINE = 0.34
@@ -150,7 +150,7 @@ class Alignment:
         """
         target, source = measured.target, measured.source
         inside = [run for run in self.runs if run.target.overlaps(target) and run.source.overlaps(source)]
-        if not inside or _measure_copied(inside, target) >= EXACT_END_SHARE * target.length:
+        if not inside or _measure_copied(inside, target) >= MIN_COPIED_SHARE * target.length:
             return [measured]
         units = range(*np.searchsorted(self.target.spans.mean(axis=1), target).tolist())
         seeded = {s.target for s in self.seeds if Span(*self.source.spans[s.source].tolist()).overlaps(source)}
@@ -160,7 +160,7 @@ class Alignment:
             is_like = unit in seeded or (is_related is not None and is_related[unit])
             if copied < MIN_RUN_SHARE and (is_like or copied > MAX_BLANK_SHARE):
                 return [measured]
-        return [self.measure(_make_passage(run)) for run in join_runs(inside, RUN_OVERHANG)]
+        return [self.measure(_make_passage(run)) for run in join_runs(inside, PATCH_GAP)]
 
     def add_copies(self, passages: Sequence[MeasuredPassage]) -> list[MeasuredPassage]:
         """Return passages of a pair with its shorter verbatim ones that overlap none."""
@@ -252,8 +252,6 @@ class Alignment:
                 if self._reaches_beyond(cluster, verbatim):
                     spans.difference_update(inside)
                     spans.add(_enclose([whole, *inside]))
-            elif (exact := self._find_exact_ends(whole)) is not None:
-                spans.add(exact)
             elif self.comparison.compare_ranges(cluster.target, cluster.source) >= self._choose_min_cosine(whole):
                 spans.add(whole)
         long = (span for span in spans if _measure_shorter(span) >= MIN_LENGTH)
@@ -275,13 +273,6 @@ class Alignment:
     def _is_inside(self, unit: int, runs: Sequence[VerbatimMatch]) -> bool:
         span = Span(*self.target.spans[unit].tolist())
         return any(_clip(run.target, span).length >= MIN_UNIT_SHARE * span.length for run in runs)
-
-    def _find_exact_ends(self, whole: VerbatimMatch) -> VerbatimMatch | None:
-        """Return the hull of the runs in a passage if they are most of it, else None."""
-        wide = VerbatimMatch(_widen(whole.target), _widen(whole.source), 0)
-        inside = [run for run in self.runs if _intersect(run, wide)]
-        matched = sum(max(0, _clip(run.target, whole.target).length) for run in inside)
-        return _enclose(inside) if inside and matched >= EXACT_END_SHARE * whole.target.length else None
 
     def _choose_min_cosine(self, span: VerbatimMatch) -> float:
         """Return the least similarity of the sides of a passage.
@@ -321,17 +312,9 @@ def _measure_copied(runs: Iterable[VerbatimMatch], target: Span) -> int:
 
 
 def find_clusters(comparison: Comparison, seeds: Sequence[Seed], gap: int) -> list[Cluster]:
-    """Return the clusters whose two sides are similar as a whole.
-
-    A cluster that is not is grouped again with a smaller gap, down to `MIN_GAP`; what is left then is dropped.
-    """
-    clusters = []
-    for cluster in group_seeds(seeds, gap):
-        if comparison.compare_ranges(cluster.target, cluster.source) >= MIN_COSINE:
-            clusters.append(cluster)
-        elif gap > MIN_GAP:
-            clusters += find_clusters(comparison, cluster.seeds, gap - (4 if gap > 6 else 1))
-    return clusters
+    """Return the clusters whose two sides are similar as a whole."""
+    clusters = group_seeds(seeds, gap)
+    return [one for one in clusters if comparison.compare_ranges(one.target, one.source) >= MIN_COSINE]
 
 
 def group_seeds(seeds: Sequence[Seed], gap: int) -> list[Cluster]:
@@ -434,10 +417,6 @@ def _intersect(run: VerbatimMatch, other: VerbatimMatch) -> bool:
     return run.target.overlaps(other.target) and run.source.overlaps(other.source)
 
 
-def _widen(span: Span) -> Span:
-    return Span(span.begin - RUN_OVERHANG, span.end + RUN_OVERHANG)
-
-
 def _clip(span: Span, bounds: Span) -> Span:
     """Return the part of a span within another one; its length is negative if both are apart."""
     return Span(max(span.begin, bounds.begin), min(span.end, bounds.end))
@@ -475,7 +454,7 @@ def extend_copies(passages: Iterable[MeasuredPassage], target: str, source: str)
     for measured, following in zip_longest(ordered, ordered[1:]):
         own, other = _select_words(first, measured.target), _select_words(second, measured.source)
         high = len(first.forms) if following is None else _select_words(first, following.target).start
-        if measured.verbatim >= EXACT_END_SHARE and own and other:
+        if measured.verbatim >= MIN_COPIED_SHARE and own and other:
             before = _count_common(reversed(first.forms[low : own.start]), reversed(second.forms[: other.start]))
             after = _count_common(first.forms[own.stop : high], second.forms[other.stop :])
             own, other = (range(words.start - before, words.stop + after) for words in (own, other))

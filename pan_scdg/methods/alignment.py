@@ -19,7 +19,7 @@ from pan_scdg.align.matches import (
     measure_nearest_own,
     measure_vectors,
 )
-from pan_scdg.align.passages import EXACT_END_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
+from pan_scdg.align.passages import MIN_COPIED_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
 from pan_scdg.align.selection import select_pairs
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values
@@ -279,7 +279,7 @@ class AlignmentMethod(Method):
         )
         is_summary = (
             bool(parts)
-            and all(one.verbatim < EXACT_END_SHARE for one in parts)
+            and all(one.verbatim < MIN_COPIED_SHARE for one in parts)
             and other.length >= MIN_SUMMARY_RATIO * own.length
             and len(added) >= MIN_SUMMARY_SENTENCES
             and (vectors[added] @ second.vectors.T).max(axis=1).mean() >= MIN_SUMMARY_COSINE

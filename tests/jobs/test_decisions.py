@@ -10,7 +10,7 @@ from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.methods import Measurements
 from pan_scdg.profile import Profile, parse_profile
 from pan_scdg.records import DocumentPair, Reason, TextFile
-from pan_scdg.report.wording import describe_evidence, describe_reasons
+from pan_scdg.report.wording import describe_numbers, describe_reasons
 from pan_scdg.results.records import FEW_WORDS, JUST_BELOW, TOO_LITTLE_TEXT, Decision
 from tests.decisions import list_sentences
 
@@ -106,7 +106,7 @@ def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     record = decide()
     assert (record.decision, record.reasons) == (True, (Reason("only_similar"),))
     assert record.numbers == values
-    assert describe_evidence(record) == "1 of 9 sentences corresponds to one of the source"
+    assert describe_numbers(record) == "1 of 9 sentences corresponds to one of the source"
     assert decide(alignment=1.4).reasons == ()
     assert decide(contrast=0.0, margin=0.11).reasons == (Reason(JUST_BELOW),), "negative"
     assert decide(contrast=0.0, margin=0.0).reasons == (), "far below"

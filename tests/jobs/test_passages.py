@@ -85,7 +85,7 @@ def test_a_passage_is_a_feature_and_no_decision_changes(
             texts = [(EXAMPLES / f"{side}/{i}.txt").read_text("utf-8") for side, i in zip(("susp", "src"), pair)]
             locator = PassageLocator()
             alignment = locator.align(*texts)
-            expected = alignment.restore(locator.find_evidence(*texts, alignment))
+            expected = alignment.restore(locator.list_measured(*texts, alignment))
             assert features == [(p.target.begin, p.target.length, p.source.begin, p.source.length) for p in expected]
 
 
@@ -167,4 +167,4 @@ def test_a_quotation_in_common_is_listed_and_decides_nothing(
     assert [len(found) for found in features] == [0, 1]
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("1 passage not counted") == 1
-    assert 'title="in a quotation"' in page
+    assert "It is part of a quotation and does not count." in page
