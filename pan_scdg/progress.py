@@ -17,6 +17,7 @@ DELAY = 2.0  # seconds before a stage is shown
 INTERVAL = 60.0  # seconds between plain lines
 HOUR = 3600.0
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+COUNT = "{desc}: {n_fmt} [{elapsed}{postfix}]"
 MIN_ITEMS = 10  # finished items before the time left is estimated
 MAX_SPREAD = 2.0  # the time left is not shown while its two estimates differ by a larger factor
 MARK_SECONDS = 1.0  # least time between two marks of the progress
@@ -96,7 +97,9 @@ class Progress:
             from tqdm.contrib.logging import logging_redirect_tqdm
 
             self._bar = self._open.enter_context(
-                tqdm(total=self.total, desc=self.stage, bar_format=self.total and BAR, delay=DELAY, leave=False)
+                tqdm(
+                    total=self.total, desc=self.stage, bar_format=BAR if self.total else COUNT, delay=DELAY, leave=False
+                )
             )
             self._open.enter_context(logging_redirect_tqdm([LOGGER]))
         first = threading.Timer(DELAY, self._show_first)  # the first item may take minutes

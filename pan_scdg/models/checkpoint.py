@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.models.catalogue import CONFIG
 from pan_scdg.pan.untrusted import check_format, open_regular, parse_json
+from pan_scdg.progress import Progress
 
 if TYPE_CHECKING:
     from pan_scdg.settings import ModelSettings
@@ -149,8 +150,10 @@ def check_library(config: ModelConfig) -> None:
     transformers 4 ignores ``rope_parameters``, a field of version 5, and would silently use its default rotary
     frequencies.
     """
-    import transformers
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    with Progress("loading libraries", None):  # the first import takes seconds
+        import transformers
+        from transformers import AutoTokenizer  # noqa: F401
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     installed, kind = transformers.__version__, config.text.get("model_type")
     if kind in NEWER_TRANSFORMERS and kind not in CONFIG_MAPPING_NAMES:

@@ -89,7 +89,7 @@ def test_the_help_of_check_names_its_files_and_the_formats_of_the_extra(capsys: 
     assert run_command(["check", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     named = re.findall(r"[\w-]+\.(?:html|csv|jsonl)\b", text.partition("The output has")[2].partition("Example:")[0])
-    assert len(named) == 4
+    assert len(named) == 5
     assert set(named) <= {value for value in vars(files).values() if isinstance(value, str)}
     extras = tomlkit.parse((ROOT / "pyproject.toml").read_text()).unwrap()["project"]["optional-dependencies"]
     kinds = [kind for kind, package in CONVERTERS.items() if any(e.startswith(package) for e in extras["documents"])]
