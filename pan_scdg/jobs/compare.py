@@ -12,7 +12,7 @@ import numpy as np
 
 from pan_scdg.errors import UserError, UserErrors, get_first_line
 from pan_scdg.evaluation.pairs import bootstrap_pair_differences, count_outcomes, measure_counts
-from pan_scdg.evaluation.plagdet import measure_sums
+from pan_scdg.evaluation.plagdet import SUMS, measure_sums
 from pan_scdg.evaluation.report import Estimate, format_table
 from pan_scdg.evaluation.resampling import Floats, bootstrap_sums, compute_p_values, correct_p_values
 from pan_scdg.evaluation.retrieval import RETRIEVAL_METRICS, bootstrap_query_differences
@@ -172,8 +172,9 @@ def _compare(name: str, result: Evaluation, other_name: str, other: Evaluation) 
         intervals |= bootstrap_pair_differences(other.pairs, result.pairs)
         p_values |= compute_p_values(count_outcomes(other.pairs), count_outcomes(result.pairs), measure_counts)
     if result.passages is not None and other.passages is not None:
-        intervals |= bootstrap_sums(other.passages, measure_sums, result.passages)
-        p_values |= compute_p_values(other.passages, result.passages, measure_sums)
+        former, own = _align(other.passages, result.passages)
+        intervals |= bootstrap_sums(former, measure_sums, own)
+        p_values |= compute_p_values(former, own, measure_sums)
     if result.queries is not None and other.queries is not None:
         intervals |= bootstrap_query_differences(other.queries, result.queries)
         p_values |= _compare_queries(other.queries, result.queries)
@@ -183,6 +184,14 @@ def _compare(name: str, result: Evaluation, other_name: str, other: Evaluation) 
         estimate = Estimate(value, *intervals[measure]) if measure in intervals else value
         differences.append(Difference(measure, name, other_name, estimate, p_values.get(measure, nan), nan))
     return differences
+
+
+def _align(first: Mapping[str, Floats], other: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+    """Return the numbers of the suspicious documents of both results; one that a result lacks has none."""
+    nothing = np.zeros(len(SUMS))
+    documents = {**first, **other}
+    one, two = (np.stack([sums.get(name, nothing) for name in documents]) for sums in (first, other))
+    return one, two
 
 
 def _compare_queries(
@@ -236,9 +245,11 @@ def _list_values(result: Evaluation) -> list[dict[str, Any]]:
     if result.pairs is not None:
         pairs = result.pairs
         rows: list[dict[str, Any]] = [
-            {"suspicious": key[0], "source": key[1], "label": int(label), "decision": int(decision)}
-            for key, label, decision in zip(pairs.keys, pairs.labels, pairs.decisions)
+            {"suspicious": key[0], "source": key[1], "label": int(label)}
+            for key, label in zip(pairs.keys, pairs.labels)
         ]
+        if "f1" in result.figures:
+            rows = [row | {"decision": int(decision)} for row, decision in zip(rows, pairs.decisions)]
         if "auroc" in result.figures:
             rows = [row | {"score": score} for row, score in zip(rows, pairs.scores)]
         if result.passages_of_pairs is not None:

@@ -1,6 +1,6 @@
 """``evaluate``: compare the results in output folders with the truth."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +16,7 @@ from pan_scdg.evaluation.plots import write_plots
 from pan_scdg.evaluation.report import Estimate, format_table
 from pan_scdg.evaluation.resampling import Floats, Intervals, bootstrap_sums
 from pan_scdg.evaluation.retrieval import (
+    LARGEST_GAIN,
     LARGEST_GRADE,
     TIRA,
     bootstrap_queries,
@@ -62,8 +63,8 @@ class Evaluation:
     intervals: Intervals
     """95 % bootstrap intervals; some figures have none."""
     pairs: LabelledPairs | None = None
-    passages: Floats | None = None
-    """The numbers of `sum_groups` of each suspicious document of the pairs."""
+    passages: Mapping[str, Floats] | None = None
+    """The numbers of `sum_groups` of each suspicious document of the pairs or the detections, by its name."""
     passages_of_pairs: Floats | None = None
     """The same of each pair."""
     queries: Mapping[str, Mapping[str, float]] | None = None
@@ -195,8 +196,8 @@ def evaluate_pairs(known: PairTruth, output: Path) -> Evaluation:
     evaluation = replace(evaluation, notes=(*evaluation.notes, *made.notes, *warn_of_line_ends(passages, pairs)))
     if any(record.decision is None for record in made.records) or output.is_file():
         return evaluation
-    part = {*labels} if len(pairs) < len(known.pairs) else None
-    return _measure_passages(evaluation, known.features, made.detections, pairs, part)
+    notes = (*evaluation.notes, *_warn_of_unlisted(known, made.detections))
+    return _measure_passages(replace(evaluation, notes=notes), known.features, made.detections, _name_texts(pairs))
 
 
 def _evaluate_decisions(
@@ -226,7 +227,7 @@ def _evaluate_decisions(
     unscored = sum(record.score is None for record in records)
     if 0 < unscored < len(records):  # else the system gives no scores
         notes.append(f"warning: {format_count(unscored, 'pair')} not scored and counted as negative")
-    notes += [f"warning: {job.partial}"] if job and job.partial else []
+    notes += [f"warning: {part}" for part in (job.partial, job.deadline) if part] if job else []
     notes += list_changed_files(output, job)
     notes += _warn_about_calibration(job, digest)
     return Evaluation(output, tuple(notes), figures, intervals, pairs=decided)
@@ -241,25 +242,41 @@ def _list_scores(records: Sequence[Decision]) -> list[float]:
 
 def _measure_passages(
     evaluation: Evaluation,
-    true: Sequence[Feature],
+    truth: Sequence[Feature],
     detections: Sequence[Feature],
-    pairs: Sequence[DocumentPair],
-    part: Container[tuple[str, str | None]] | None,
+    names: Sequence[tuple[str, str]],
 ) -> Evaluation:
-    """Return the evaluation with the measures of the detections, of a part of the pairs if there is one."""
-    if part is not None:
-        true = [span for span in true if (span.suspicious, span.source) in part]
+    """Return the evaluation with the measures of the detections, by the truth of the pairs of these names."""
+    pairs = {*names}
+    true = [span for span in truth if (span.suspicious, span.source) in pairs]
     plagdet = compute_plagdet(true, detections)
-    names = [(read_reference(pair.suspicious.reference), read_reference(pair.source.reference)) for pair in pairs]
-    sums = sum_groups(true, detections, list(dict.fromkeys(name for name, _ in names)), lambda span: span.suspicious)
+    documents = list(dict.fromkeys([*(name for name, _ in names), *(span.suspicious for span in detections)]))
+    sums = sum_groups(true, detections, documents, lambda span: span.suspicious)
     figures = {**evaluation.figures, **plagdet._asdict(), "plagdet_score": plagdet.score}
     return replace(
         evaluation,
         figures=figures,
         intervals={**evaluation.intervals, **bootstrap_sums(sums, measure_sums)},
-        passages=sums,
+        passages=dict(zip(documents, sums, strict=True)),
         passages_of_pairs=sum_groups(true, detections, names, lambda span: (span.suspicious, span.source or "")),
     )
+
+
+def _name_texts(pairs: Sequence[DocumentPair]) -> list[tuple[str, str]]:
+    """Return the names of the texts of each pair, as features have them."""
+    return [(read_reference(pair.suspicious.reference), read_reference(pair.source.reference)) for pair in pairs]
+
+
+def _warn_of_unlisted(known: PairTruth, detections: Sequence[Feature]) -> list[str]:
+    """Return warnings about passages of pairs that the input does not list."""
+    listed = {*_name_texts(known.pairs)}
+    notes = []
+    for spans, effect, what in ((known.features, "left out", "true passage"), (detections, "false", "detection")):
+        if others := [span for span in spans if (span.suspicious, span.source) not in listed]:
+            first = f"{others[0].suspicious} and {others[0].source or 'no source'}"
+            count = format_count(len(others), what)
+            notes.append(f"warning: {effect}: {count} of pairs that the input does not list, first {first}")
+    return notes
 
 
 def _warn_about_calibration(job: JobFile | None, digest: str) -> list[str]:
@@ -299,7 +316,7 @@ def evaluate_run(known: QueryTruth, output: Path) -> Evaluation:
     judged = {doc_id for grades in qrels.values() for doc_id in grades}
     if not any(doc_id in judged for ranking in run.values() for doc_id, _ in ranking):
         notes.append("warning: no document with a judgement is in the run: are these the qrels of its corpus?")
-    notes += [f"warning: {job.partial}"] if job and job.partial else []
+    notes += [f"warning: {part}" for part in (job.partial, job.deadline) if part] if job else []
     notes += list_changed_files(output, job)
     figures = compute_retrieval_metrics(qrels, run)
     intervals = bootstrap_queries(queries) if len(qrels) > 1 else {}
@@ -321,8 +338,9 @@ def _warn_of_grades(known: QueryTruth) -> list[str]:
     if large is None:
         return []
     line, grade = large
+    left_out = f"only {TIRA} is computed of nDCG" if grade > LARGEST_GAIN else "the paper's nDCG is not computed"
     what = f"{known.file}:{line}: the grade {grade} is too large for a gain of 2^grade-1 (at most {LARGEST_GRADE})"
-    return [f"warning: {what}: the paper's nDCG is not computed"]
+    return [f"warning: {what}: {left_out}"]
 
 
 def plot_pairs(folder: Path, results: Mapping[str, Evaluation]) -> list[Path]:

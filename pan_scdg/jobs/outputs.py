@@ -67,12 +67,14 @@ def find_run_output(output: Path) -> Path:
     """Return the TREC run of a folder, or ``output`` if it is a file itself.
 
     Raises:
-        UserError: the output does not exist, or is no run.
+        UserError: the output does not exist, or contains no run or two.
     """
     check_output(output)
-    for path in (output, *(output / name for name in RUN_NAMES)):
-        if path.is_file():
-            return path
+    runs = [path for path in (output, *(output / name for name in RUN_NAMES)) if path.is_file()]
+    if len(runs) > 1:
+        raise UserError(f"contains {' and '.join(RUN_NAMES)}", "keep one of them", output)
+    if runs:
+        return runs[0]
     raise UserError(f"contains neither {' nor '.join(RUN_NAMES)}", "give a TREC run or the folder of one", output)
 
 
@@ -130,4 +132,6 @@ def _describe_other_folder(output: Path, names: set[str]) -> UserError:
         return UserError("contains an unfinished result", "finish `run` with this --output first", output)
     if packed := sorted(name for name in names if is_file(output / name) and zipfile.is_zipfile(output / name)):
         return UserError(f"contains the zip file {packed[0]} and no XML", "unpack it", output)
+    if upper := sorted(name for name in names if name.lower().endswith(".xml")):
+        return UserError(f"contains {upper[0]}, which evaluators do not read", "rename it to end in .xml", output)
     return UserError(f"contains neither {DECISIONS} nor XML files", "give the output folder of a system", output)

@@ -21,7 +21,7 @@ from pan_scdg.notices import Notices
 from pan_scdg.progress import Stopwatch
 from pan_scdg.report.pages import write_page
 from pan_scdg.results.files import PAGE
-from pan_scdg.results.folder import Item, WorkFolder, open_result
+from pan_scdg.results.folder import Item, WorkFolder, open_result, require_job
 from pan_scdg.results.job import JobFile
 
 
@@ -100,7 +100,9 @@ def run_task(task: Task[Item]) -> list[str]:
     options, page = task.options, list[str]()
     with open_result(options.output, task.job, task.parse, overwrite=options.overwrite) as work:
         if work is None:
-            return [*task.lines, f"already complete: {options.output}"]
+            late = require_job(options.output).deadline
+            lines = [f"warning: {late}: repeat with --overwrite to compute all"] if late else []
+            return [*task.lines, *lines, f"already complete: {options.output}"]
         models = task.worker.list_models()
         task.job = replace(
             task.job,

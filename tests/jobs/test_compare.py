@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import permutation_test
 
 from pan_scdg.cli import run_command
+from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.evaluation.plagdet import compute_plagdet, measure_sums
 from pan_scdg.jobs.compare import evaluate_all
@@ -116,7 +117,7 @@ def test_an_interval_of_plagdet_is_of_resampled_documents(tmp_path: Path) -> Non
     (result,) = evaluate_all(PAIRS, {"x": write_xml(tmp_path / "x", 0.7)}, None).results.values()
     assert result.passages is not None
     low, high = result.intervals["macro_recall"]
-    shares = result.passages[:, 0], result.passages[:, 1]
+    shares = np.stack(list(result.passages.values()))[:, :2].T
     drawn = np.random.default_rng(0).integers(TOTAL, size=(4000, TOTAL))
     values = shares[0][drawn].sum(axis=1) / shares[1][drawn].sum(axis=1)
     assert (low, high) == pytest.approx(np.percentile(values, [2.5, 97.5]), abs=0.02)
@@ -172,6 +173,11 @@ def other_files(folder: Path) -> None:
     (folder / "readme.md").touch()
 
 
+def upper_case(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "a.XML").write_text("<document/>")
+
+
 @pytest.mark.parametrize(
     ("write", "message"),
     [
@@ -182,6 +188,7 @@ def other_files(folder: Path) -> None:
         (packed, "is a zip file. Unpack it"),
         (packed_inside, "contains the zip file run.zip and no XML. Unpack it"),
         (other_files, "contains neither decisions.jsonl nor XML files"),
+        (upper_case, r"contains a\.XML, which evaluators do not read. Rename it to end in .xml"),
     ],
 )
 def test_what_is_no_output_is_said(tmp_path: Path, write: Callable[[Path], None], message: str) -> None:
@@ -190,6 +197,28 @@ def test_what_is_no_output_is_said(tmp_path: Path, write: Callable[[Path], None]
     compared = evaluate_all(PAIRS, {"good": good, "other": tmp_path / "output"}, None)
     assert list(compared.results) == ["good"]
     assert re.search(message, compared.failures["other"])
+
+
+def test_pairs_that_the_input_does_not_list_are_counted_and_named(tmp_path: Path) -> None:
+    shutil.copytree(PAIRS, tmp_path / "half")
+    lines = (PAIRS / "pairs").read_text().splitlines(keepends=True)
+    (tmp_path / "half" / "pairs").write_text("".join(f"susp/{line}" for line in lines[:12]))
+    left_out = [TRUTH[pair.suspicious.doc_id, pair.source.doc_id] for pair in CORPUS.pairs[12:]]
+    own = write_xml(tmp_path / "own")
+    for pair in CORPUS.pairs[12:]:
+        (own / name_detection(pair)).unlink()
+    outputs = {"own": own, "all": write_xml(tmp_path / "all")}
+    compared = evaluate_all(tmp_path / "half", outputs, None)
+    own_notes, all_notes = (compared.results[name].notes for name in outputs)
+    count, first = sum(map(len, left_out)), next(p for p, own in zip(CORPUS.pairs[12:], left_out) if own)
+    unlisted = f"of pairs that the input does not list, first {first.suspicious.doc_id} and {first.source.doc_id}"
+    assert own_notes[1:] == (f"warning: left out: {count} true passages {unlisted}",)
+    assert all_notes[1:] == (*own_notes[1:], f"warning: false: {count} detections {unlisted}")
+    figures = {name: result.figures for name, result in compared.results.items()}
+    assert (figures["own"]["macro_recall"], figures["own"]["macro_precision"]) == (1, 1)
+    assert figures["all"]["macro_precision"] == pytest.approx(1 - count / sum(map(len, TRUTH.values())))
+    (plagdet,) = (d.estimate for d in compared.differences if d.measure == "plagdet_score")
+    assert plagdet.low <= plagdet.value <= plagdet.high
 
 
 def test_features_with_the_name_of_the_truth_do_not_count(tmp_path: Path) -> None:
@@ -226,8 +255,15 @@ def test_runs_have_values_of_each_query(tmp_path: Path) -> None:
     assert one.p == pytest.approx(test.pvalue, abs=0.01)
 
 
+def test_a_folder_with_two_runs_is_refused(tmp_path: Path) -> None:
+    for name in ("run.txt", "run.txt.gz"):
+        (tmp_path / name).write_text("q01 Q0 d 1 1 x\n")
+    with pytest.raises(UserError, match=r"contains run.txt and run.txt.gz. Keep one of them"):
+        evaluate_all(RETRIEVAL, {"x": tmp_path}, None)
+
+
 def test_sums_over_documents_give_plagdet(tmp_path: Path) -> None:
     (result,) = evaluate_all(PAIRS, {"x": write_xml(tmp_path / "x", 0.6)}, None).results.values()
-    values = measure_sums(result.passages.sum(axis=0))
+    values = measure_sums(sum(result.passages.values()))
     names = (*compute_plagdet([], [])._fields, "plagdet_score")
     assert {n: float(values[n]) for n in names} == pytest.approx({n: result.figures[n] for n in names})

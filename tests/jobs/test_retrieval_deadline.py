@@ -194,3 +194,5 @@ def test_pairs_that_are_not_scored_in_time_are_decided_negative(
     job = read_job(tmp_path / "out")
     assert job is not None
     assert job.deadline.startswith(f"{len(late)} pairs not scored within" if late else "")
+    again = run(pairs_input, tmp_path / "out")
+    assert (again.code, f"{job.deadline}: repeat with --overwrite" in again.err) == (0, bool(late))
