@@ -41,7 +41,7 @@ def find_commit() -> str:
     return done.stdout.strip()
 
 
-def hash_code(kind: type[object] | None = None) -> str:
+def hash_code(kind: type[object] | None = None, imported: tuple[Path, ...] = ()) -> str:
     """Return the SHA-256 over the files that compute, in hexadecimal, and over that of a class of another package.
 
     The files are those of the package, as they were read first in this process: a wheel, an image and a clone of one
@@ -49,18 +49,19 @@ def hash_code(kind: type[object] | None = None) -> str:
 
     Args:
         kind: the settings of the method that decides.
+        imported: further files of that method.
     """
     module = None if kind is None else sys.modules.get(kind.__module__)
     own = Path(getattr(module, "__file__", None) or PACKAGE).resolve()
-    return _hash_files(None if own.is_relative_to(PACKAGE) else own)
+    return _hash_files(() if own.is_relative_to(PACKAGE) else (own, *imported))
 
 
 @cache
-def _hash_files(own: Path | None) -> str:
+def _hash_files(own: tuple[Path, ...]) -> str:
     paths = (path for name in COMPUTING for path in [PACKAGE / name, *(PACKAGE / name).rglob("*")])
     files = {path.relative_to(PACKAGE).as_posix(): path for path in paths if path.suffix in SUFFIXES}
     digest = hashlib.sha256()
-    for name, path in [*sorted(files.items()), *([("", own)] if own is not None else [])]:
+    for name, path in [*sorted(files.items()), *(("", path) for path in own)]:
         if path.is_file():
             digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import click
 
-from pan_scdg.cli.options import FOLDER, Threshold, load_chosen_profile, overwrite_option, threshold_option
+from pan_scdg.cli.options import (
+    FOLDER,
+    Threshold,
+    load_chosen_profile,
+    method_option,
+    overwrite_option,
+    threshold_option,
+)
 from pan_scdg.logs import say
 
 
@@ -14,6 +21,7 @@ from pan_scdg.logs import say
 @click.option("--output", type=FOLDER, required=True, help="Folder of the new result.")
 @threshold_option
 @click.option("--profile", help="Profile to decide by, such as one that `calibrate` wrote.  [default: the result's]")
+@method_option
 @overwrite_option
 def decide(
     result: Path, directory: Path, output: Path, threshold: Threshold | None, profile: str | None, overwrite: bool

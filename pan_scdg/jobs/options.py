@@ -11,7 +11,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.cluster import Devices
 from pan_scdg.lm.engine import EngineName
 from pan_scdg.logs import say
-from pan_scdg.methods import MethodOptions
+from pan_scdg.methods import IMPORTED, MethodOptions
 from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.models.devices import describe_hiding, resolve_device
 from pan_scdg.profile import Profile
@@ -150,6 +150,7 @@ def make_job(
 
 
 def hash_job_code(task: TaskName, profile: Profile) -> str:
-    """Return the hash of the code that computes a task, with the file of a method from outside of the package."""
-    decides = task != "retrieval" and profile.decide is not None
-    return hash_code(type(profile.method_settings) if decides else None)
+    """Return the hash of the code that computes a task, with the files of a method from outside of the package."""
+    if task == "retrieval" or profile.decide is None:
+        return hash_code()
+    return hash_code(type(profile.method_settings), IMPORTED.get(profile.decide.method, ()))

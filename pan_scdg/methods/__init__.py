@@ -47,6 +47,8 @@ METHODS = {
 """Module and settings of each method, which is imported when a profile has its table: ``[char_ngrams]`` etc."""
 FILES: dict[str, Path] = {}
 """The files of the methods that `register_method` registered."""
+IMPORTED: dict[str, tuple[Path, ...]] = {}
+"""The modules in the folder of each of these files that it imports at its beginning."""
 OWN_MODULE = "pan_scdg_method_"
 UNKNOWN_SCRIPT = "unknown_script"
 """The code of a reason: to the embedding model all texts in a script that it does not know are alike."""
@@ -282,7 +284,7 @@ def register_method(path: Path) -> str:
     Raises:
         UserError: the file is missing, cannot be run, or has no method or a name that cannot be one.
     """
-    path = path.resolve()
+    path = path.absolute()  # a link has the name of the method
     method, module_name = path.stem.replace("_", "-"), f"{OWN_MODULE}{path.stem}"
     if FILES.get(method) == path:
         return method
@@ -294,7 +296,7 @@ def register_method(path: Path) -> str:
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise UserError("is not a Python file", "correct --method", path)
-    module = importlib.util.module_from_spec(spec)
+    module, before = importlib.util.module_from_spec(spec), {*sys.modules}
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
@@ -312,6 +314,11 @@ def register_method(path: Path) -> str:
         what = f"has {len(kinds)} classes of settings, not one"
         raise UserError(what, "see the extensions in docs/architecture.md", path)
     METHODS[method], FILES[method] = f"{module_name}:{kinds[0]}", path
+    imported = (getattr(sys.modules[name], "__file__", None) for name in sys.modules.keys() - before - {module_name})
+    folder = path.resolve().parent
+    IMPORTED[method] = tuple(
+        sorted(file for name in imported if name and (file := Path(name).resolve()).parent == folder)
+    )
     return method
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pan_scdg.methods import load_settings
+from pan_scdg.methods import METHODS, load_settings
 from pan_scdg.records import PartKind
 from pan_scdg.results.records import DecidedPair, Finding
 from pan_scdg.text.units import find_excluded
@@ -42,8 +42,11 @@ class ReportText(NamedTuple):
     """In order and without overlap."""
 
     def exclude_quotations(self, method: str) -> "ReportText":
-        """Return the text with its quotations and the like excluded if the method leaves them out."""
-        if not method or not load_settings(method).excludes_parts:
+        """Return the text with its quotations and the like excluded if the method leaves them out.
+
+        A method of a user's file that is not registered leaves nothing out.
+        """
+        if method not in METHODS or not load_settings(method).excludes_parts:
             return self
         parts = [
             Excluded(*span, QUOTED[kind])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pan_scdg import commit
 from pan_scdg.jobs.tira import COPIED, choose_submission, put_files, read_manifest
 from pan_scdg.methods import FILES, METHODS, register_method
 from pan_scdg.profile import load_profile
@@ -79,6 +80,43 @@ def test_a_file_decides_and_its_hash_is_in_the_job(
     other.write_text(METHOD.replace("/ 1000", "/ 500"))
     refused = run(out, "--method", other)
     assert (refused.code, "code" in refused.err, "--overwrite" in refused.err) == (2, True, True)
+
+
+def test_a_change_of_a_module_next_to_it_is_one_of_the_code(
+    run: Cli, method: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_helper", raising=False)
+    method.write_text("import own_helper\n" + METHOD.replace("/ 1000", "/ own_helper.SCALE"))
+    (tmp_path / "own_helper.py").write_text("SCALE = 1000\n")
+    assert run(tmp_path / "out", "--method", method).code == 0
+    for registered in (METHODS, FILES):
+        registered.pop("text-length")
+    monkeypatch.delitem(sys.modules, "own_helper")
+    (tmp_path / "own_helper.py").write_text("SCALE = 500.0\n")
+    hash_files = commit._hash_files.__wrapped__
+    monkeypatch.setattr(commit, "_hash_files", hash_files)
+    refused = run(tmp_path / "out", "--method", method)
+    assert (refused.code, "different code" in refused.err) == (2, True)
+
+
+def test_a_link_has_the_name_of_the_method(run: Cli, method: Path, tmp_path: Path) -> None:
+    method.rename(tmp_path / "version_2.py")
+    method.symlink_to("version_2.py")
+    assert run(tmp_path / "out", "--method", method).code == 0
+
+
+def test_decide_takes_the_file_and_report_needs_none(
+    run: Cli, cli: Cli, method: Path, pairs_input: Path, tmp_path: Path
+) -> None:
+    assert run(tmp_path / "out", "--method", method).code == 0
+    again = ("decide", tmp_path / "out", "--input", pairs_input, "--output", tmp_path / "again", "--threshold", 1000)
+    assert cli(*again, "--method", method).code == 0
+    lines = map(json.loads, (tmp_path / "again" / "decisions.jsonl").read_text().splitlines())
+    assert not any(line["decision"] for line in lines)
+    for registered in (METHODS, FILES):
+        registered.pop("text-length")
+    assert cli("report", tmp_path / "out", "--input", pairs_input).code == 0
 
 
 def test_the_variable_names_the_file_and_no_file_is_named_as_such(

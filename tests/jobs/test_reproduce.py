@@ -221,7 +221,7 @@ def test_a_rerun_is_taken_as_it_is_by_the_same_code_only(
     where = ("--input", source, "--output", tmp_path / "again", "--model", tiny_folder("qwen2"))
     scores, former = tmp_path / "again" / "rerun" / "scores.jsonl", 0
     for code, computes in (("one", True), ("one", False), ("two", True)):
-        monkeypatch.setattr("pan_scdg.jobs.options.hash_code", lambda _, code=code: code)
+        monkeypatch.setattr("pan_scdg.jobs.options.hash_code", lambda *_, code=code: code)
         assert cli("reproduce", result, *where).code == 0
         assert (scores.stat().st_mtime_ns != former) == computes, code
         former = scores.stat().st_mtime_ns
