@@ -51,8 +51,8 @@ MAX_LINE_WORDS, MAX_LINE_PART, MIN_LINE_SHARE = 24, 1 / 3, 0.4
 """Words of a line that unrelated texts may share, its largest part of a text, and its least share of its sentence."""
 MIN_UNIT_SHARE = 0.3
 """A unit belongs to a verbatim passage that contains at least this share of it."""
-MIN_UNITS_OUTSIDE, MIN_SHARE_OUTSIDE = 3, 0.5
-"""Number and share of similar units outside a verbatim passage that make it a part of a larger passage."""
+MIN_UNITS_OUTSIDE = 3
+"""Similar units outside a verbatim passage that make it a part of a larger passage."""
 
 GAP = 4
 """Largest gap in a cluster."""
@@ -69,7 +69,6 @@ USUAL_PAIRS = 2000
 """Pairs of units beyond which short passages have to be more similar; the median of the PAN 2013 pairs is 1,192."""
 
 SUMMARY_GAP = 24
-MIN_SUMMARY_LENGTH = 150
 MIN_SUMMARY_RATIO = 3.0
 """Least ratio of the source side's length to the target's in a summary."""
 MAX_PASSAGE_SHARE = 0.75
@@ -102,10 +101,8 @@ class Alignment:
     def passages(self) -> list[Passage]:
         """Return the passages that share words, in the order of the target; none overlap in it."""
         verbatim = pick_verbatim_runs(self.runs)
-        clusters = drop_overlapping_clusters(
-            [trim_cluster(cluster) for cluster in find_clusters(self.comparison, self.seeds, GAP)]
-        )
-        passages = self._combine(verbatim, clusters)
+        clusters = find_clusters(self.comparison, self.seeds, GAP)
+        passages = self._combine(verbatim, [trim_cluster(cluster) for cluster in clusters])
         if not verbatim:
             summaries = self._find_summaries()
             target, source = sum(p.target.length for p in summaries), sum(p.source.length for p in summaries)
@@ -238,9 +235,8 @@ class Alignment:
                 yield joined, sum(len(_select_words(self.target, run.target)) for run in inside)
 
     def _find_summaries(self) -> list[Passage]:
-        clusters = drop_overlapping_clusters(find_clusters(self.comparison, self.seeds, SUMMARY_GAP))
-        spans = [self._span_cluster(cluster) for cluster in clusters]
-        return [_make_passage(span) for span in spans if _measure_shorter(span) >= MIN_SUMMARY_LENGTH]
+        clusters = find_clusters(self.comparison, self.seeds, SUMMARY_GAP)
+        return _make_passages(self._span_cluster(cluster) for cluster in clusters)
 
     def _combine(self, verbatim: Sequence[VerbatimMatch], clusters: Sequence[Cluster]) -> list[Passage]:
         """Join similar and verbatim passages; one that is similar only where it is verbatim adds nothing."""
@@ -254,9 +250,7 @@ class Alignment:
                     spans.add(_enclose([whole, *inside]))
             elif self.comparison.compare_ranges(cluster.target, cluster.source) >= self._choose_min_cosine(whole):
                 spans.add(whole)
-        long = (span for span in spans if _measure_shorter(span) >= MIN_LENGTH)
-        longest_first = sorted(long, key=lambda span: (-span.target.length, span))
-        return [_make_passage(span) for span in sorted(drop_overlapping_runs(longest_first))]
+        return _make_passages(span for span in spans if _measure_shorter(span) >= MIN_LENGTH)
 
     def _span_cluster(self, cluster: Cluster) -> VerbatimMatch:
         target, source = self.target.spans, self.source.spans
@@ -265,10 +259,9 @@ class Alignment:
         return VerbatimMatch(own, other, own.length)
 
     def _reaches_beyond(self, cluster: Cluster, verbatim: Sequence[VerbatimMatch]) -> bool:
-        """Return True if the cluster is dense outside of the verbatim passages, too."""
-        outside = [unit for unit in cluster.target if not self._is_inside(unit, verbatim)]
-        similar = {seed.target for seed in cluster.seeds} & set(outside)
-        return len(similar) >= max(MIN_UNITS_OUTSIDE, MIN_SHARE_OUTSIDE * len(outside))
+        """Return True if the cluster has similar units outside of the verbatim passages, too."""
+        similar = {seed.target for seed in cluster.seeds}
+        return sum(not self._is_inside(unit, verbatim) for unit in similar) >= MIN_UNITS_OUTSIDE
 
     def _is_inside(self, unit: int, runs: Sequence[VerbatimMatch]) -> bool:
         span = Span(*self.target.spans[unit].tolist())
@@ -372,27 +365,6 @@ def find_best_stretch(values: Sequence[float]) -> tuple[int, int]:
     return bounds
 
 
-def drop_overlapping_clusters(clusters: Sequence[Cluster]) -> list[Cluster]:
-    """Return the clusters without those that overlap a better one in the target.
-
-    Of two that overlap, the one with the larger cosine in the shared part is kept.
-    """
-    kept: list[Cluster] = []
-    for cluster in sorted(clusters, key=lambda c: (c.target.start, c.target.stop, c.source.start)):
-        while kept and kept[-1].target.stop > cluster.target.start:
-            common = range(cluster.target.start, min(kept[-1].target.stop, cluster.target.stop))
-            if _find_best_cosine(kept[-1], common) >= _find_best_cosine(cluster, common):
-                break
-            kept.pop()
-        else:
-            kept.append(cluster)
-    return kept
-
-
-def _find_best_cosine(cluster: Cluster, units: range) -> float:
-    return max((seed.cosine for seed in cluster.seeds if seed.target in units), default=0.0)
-
-
 def pick_verbatim_runs(runs: Iterable[VerbatimMatch]) -> list[VerbatimMatch]:
     """Return the runs, joined, that are passages by themselves, longest first; none overlap in the target."""
     dense = [
@@ -436,6 +408,12 @@ def _enclose(runs: Sequence[VerbatimMatch]) -> VerbatimMatch:
 
 def _measure_shorter(run: VerbatimMatch) -> int:
     return min(run.target.length, run.source.length)
+
+
+def _make_passages(spans: Iterable[VerbatimMatch]) -> list[Passage]:
+    """Return the longest stretches as passages, in the order of the target; none overlap in it."""
+    longest_first = sorted(spans, key=lambda span: (-span.target.length, span))
+    return [_make_passage(span) for span in sorted(drop_overlapping_runs(longest_first))]
 
 
 def _make_passage(run: VerbatimMatch) -> Passage:

@@ -9,6 +9,7 @@ import pytest
 
 from pan_scdg.records import MeasuredPassage, TokenGains
 from pan_scdg.report.records import Report, ReportText
+from pan_scdg.results.records import DecidedPair
 from tests.passages import make_passage
 from tests.report.samples import (
     GIVEN,
@@ -456,7 +457,7 @@ def test_each_text_that_the_overview_shows_has_a_sheet_on_paper(page: "Page", tm
     report = make_small_report()
     passage = MeasuredPassage(make_passage(0, 20, 0, 20), 0.9, 0.9)
     record = replace(report.pairs[0].record, suspicious="carl.txt")
-    pairs = report.pairs[0](record, (passage,))
+    pairs = (report.pairs[0], DecidedPair(record, (passage,)))
     open_page(page, save_report(replace(report, pairs=pairs), tmp_path / "report.html"))
     page.emulate_media(media="print")
 
