@@ -50,12 +50,13 @@ class _Transformer(pt.Transformer):  # type: ignore[misc]
 
     @contextmanager
     def _open_folder(self, texts: str) -> Iterator[Path]:
-        """Open the folder of the input that has these texts; without a folder of the user a temporary one."""
+        """Open the folder of this profile and these texts; without a folder of the user a temporary one."""
         if self._folder is None:
             with TemporaryDirectory(prefix="pan_scdg-") as name:
                 yield Path(name)
         else:
-            path = self._folder / hashlib.sha256(texts.encode()).hexdigest()[:16]
+            of_profile = json.dumps(self._profile.model_dump(mode="json"), sort_keys=True)
+            path = self._folder / hashlib.sha256((of_profile + texts).encode()).hexdigest()[:16]
             (path / "input").mkdir(parents=True, exist_ok=True)
             yield path
 
@@ -183,6 +184,8 @@ def _require_columns(inp: "DataFrame", *names: str) -> None:
             raise KeyError(f"{name} is a required input column, but not found in input dataframe. Found {found}")
         if name in ("qid", "docno"):
             for text in inp[name].unique():
+                if not isinstance(text, str):
+                    raise UserError(f"the id {text!r} in the column {name} is no text", "convert it: astype(str)")
                 check_id(text, f"column {name}", None)
 
 

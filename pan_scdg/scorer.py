@@ -1,6 +1,6 @@
 """Score texts from Python: one object holds a profile and its models, and scores pairs and documents."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -508,9 +508,9 @@ def _check_text(text: object, name: str) -> None:
 
 
 def _read_pairs(items: Iterable[Any], what: str, form: str) -> Iterator[tuple[Any, Any]]:
-    """Yield the items, or raise TypeError at one that is no pair; a text of two characters is none."""
+    """Yield the items, or raise TypeError at one that is no pair: a text of two characters, a mapping or a set."""
     for number, item in enumerate(items, 1):
-        pair = tuple(item) if isinstance(item, Iterable) and not isinstance(item, str) else ()
+        pair = tuple(item) if isinstance(item, Iterable) and not isinstance(item, str | Mapping | Set) else ()
         if len(pair) != 2:
             raise TypeError(f"{what} {number} must be {form}")
         yield pair

@@ -72,11 +72,11 @@ def read_archive(argument: str) -> Archive:
             what = f"has the columns {', '.join(map(str, record))}"
             raise UserError(what, f"give {PAIR}, {SCORE} and, of gains, top_1, top_2 and so on", path, number)
         values = {column: _parse_number(record[column], column, path, number) for column in (SCORE, *names)}
-        own = [float(match[1]) for match in matches if match]
-        if percentages is not None and own != percentages:
+        own = {float(match[1]): match[0] for match in matches if match}
+        if percentages is not None and sorted(own) != percentages:
             raise UserError("the line has other columns than the first", "give one form of lines", path, number)
-        percentages = own
-        tops = {Aggregate("top", q).field: values[column] for q, column in zip(own, names, strict=True)}
+        percentages = sorted(own)
+        tops = {Aggregate("top", q).field: values[column] for q, column in own.items()}
         pair_id = str(record[PAIR])
         if pair_id in by_id:
             raise UserError(f"the pair {pair_id!r} occurs twice", "keep one line", path, number)

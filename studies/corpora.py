@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pan_scdg.bundled import find_bundled
 from pan_scdg.errors import UserError
+from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import find_pairs_file, name_detection, read_pairs
 from pan_scdg.pan.truth import find_truth, list_truth_files, read_truth
@@ -96,12 +97,12 @@ def _read_corpus(directory: Path, notices: Notices) -> Iterator[TruePair]:
     pairs = read_pairs(directory, notices).pairs
     truth = find_truth(directory)
     files = {} if truth is None else list_truth_files(truth)
-    annotated = [pair for pair in pairs if name_detection(pair) in files]
+    annotated = [pair for pair in pairs if compose(name_detection(pair)).text in files]
     if truth is None or not annotated:
         raise UserError("contains no truth file of any pair", "add the XML files, named as the pairs", directory)
     passages = read_truth(truth, annotated)
     for pair in pairs:
-        name = name_detection(pair)
+        name = compose(name_detection(pair)).text
         if name not in files:
             notices.add("pair without a truth file, labelled negative as in the paper", name)
         xml = files[name][0] if name in files else None

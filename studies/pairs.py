@@ -46,6 +46,7 @@ from studies.results import (
     describe_models,
     read_manifest,
     read_scores,
+    warn_about_inputs,
 )
 from studies.splits import Split, count_classes, read_splits
 from studies.tables import Cell, Row, Section, Table, check_output, name_missing, write_report
@@ -241,7 +242,7 @@ def study_pairs(
     chosen = Table("hyperparameters", "Hyperparameters, with the paper's choice", list_chosen(rows))
     more = [make_choice_table(rows), chosen, *_list_longest(own, scores), make_split_table(rows)]
     sections = [
-        Section("Results", warn_about_counts(counts), [classes, medians, *beside, *more]),
+        Section("Results", [*warn_about_counts(counts), *warn_about_inputs(own)], [classes, medians, *beside, *more]),
         Section(
             "Deviations from the paper",
             [

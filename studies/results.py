@@ -113,6 +113,16 @@ class Result:
         return read_values(self.folder)
 
 
+def warn_about_inputs(results: Sequence[Result]) -> list[str]:
+    """Return a warning if results are of different inputs, whose pairs may have the same names."""
+    inputs: dict[str, list[str]] = {}
+    for result in results:
+        inputs.setdefault(result.job.input, []).append(result.folder.name)
+    if len(inputs) < 2:
+        return []
+    return [f"warning: results of different inputs: {'; '.join(', '.join(folders) for folders in inputs.values())}."]
+
+
 def describe_models(results: Iterable[tuple[str, JobFile | None]]) -> list[str]:
     """Return a sentence on each language model: how it computed, where that can differ from the paper.
 

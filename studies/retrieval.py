@@ -374,7 +374,8 @@ def study_retrieval(
     ]
     if seconds := [*list_seconds(rankings)]:
         tables.append(Table("seconds", "Seconds of the stages, as far as one process computed them", seconds))
-    sections = [Section("All rows", warn_about_counts(counts), tables)]
+    warnings = [*warn_about_counts(counts), *warn_about_queries(qrels, rankings)]
+    sections = [Section("All rows", warnings, tables)]
     if frozen is not None:
         sections.append(_make_choice_section(frozen))
     computed = describe_models((row.name, row.job) for row in (*rankings, *more))
@@ -386,6 +387,16 @@ def study_retrieval(
     for number, (name, run) in enumerate(runs.items(), 1):
         orders = {query: [doc_id for doc_id, _ in ranked] for query, ranked in run.items()}
         write_run(output / "runs" / f"{number:02d}-{slugify(name)}.txt.gz", orders)
+
+
+def warn_about_queries(qrels: Qrels, rankings: Sequence[Ranking]) -> list[str]:
+    """Return a warning about each row that lacks judged queries."""
+    missing = {ranking.name: len(qrels.keys() - ranking.final.keys()) for ranking in rankings}
+    return [
+        f"warning: {name}: {count} of {len(qrels)} judged queries are missing and count as 0."
+        for name, count in missing.items()
+        if count
+    ]
 
 
 def count_data(queries: Set[str], qrels: Qrels, rankings: Sequence[Ranking]) -> Counts:

@@ -40,6 +40,7 @@ from studies.results import (
     read_manifest,
     read_scores,
     read_values,
+    warn_about_inputs,
 )
 from studies.splits import Split, count_classes, read_split, read_splits
 from studies.tables import Percent, Row, Section, Table, check_output, name_missing, write_report
@@ -232,8 +233,9 @@ def study_same_topic(
         *beside.make_tables(compare_outcomes(outcomes, counts)),
         Table("hyperparameters", "Hyperparameters, with the paper's choice", list_chosen(outcomes, pool)),
     ]
+    warnings = [line for part in zip(*matched, strict=True) for line in warn_about_inputs(part)]
     sections = [
-        Section("Results", warn_about_counts(counts), tables),
+        Section("Results", [*warn_about_counts(counts), *warnings], tables),
         Section("Deviations from the paper", deviations),
     ]
     sources = {"results": [result.describe() for result in results], "split": split.name}

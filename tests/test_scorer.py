@@ -257,6 +257,7 @@ def test_faults_are_user_errors(scorer: Scorer) -> None:
         (lambda s: list(s.score_pairs([(TARGET, SOURCE), (TARGET, None)])), "source of pair 2 must be a str"),
         (lambda s: list(s.score_pairs([(TARGET,)])), r"pair 1 must be \(target, source\)"),
         (lambda s: list(s.score_pairs(["ab"])), r"pair 1 must be \(target, source\)"),
+        (lambda s: list(s.score_pairs([{"target": TARGET, "source": SOURCE}])), r"pair 1 must be \(target, source\)"),
         (lambda s: s.rank(None, {"a": SOURCE}), "query must be a str"),
         (lambda s: s.rank(TARGET, {"a": None}), "the text of document 'a' must be a str"),
         (lambda s: s.rank(TARGET, [("a",)]), r"document 1 must be \(doc_id, text\)"),

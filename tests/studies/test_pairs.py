@@ -206,7 +206,16 @@ def test_pairs_without_a_score_are_in_no_row(prepared: Path, tmp_path: Path) -> 
     assert main(list(map(str, ["pairs", "--prepared", prepared, "--output", tmp_path / "out", *folders]))) == 0
     assert read_tables(tmp_path / "out")["pairs"][0]["Total"] == COUNT - 4
     text = "4 of the 45 pairs of PAN25 have no score in a result and are in no row: s0-r0, s1-r1, s2-r2, s3-r3"
-    assert text in (tmp_path / "out" / "index.md").read_text()
+    assert text in (page := (tmp_path / "out" / "index.md").read_text())
+    assert "different inputs" not in page
+
+
+def test_results_of_different_inputs_are_named(prepared: Path, tmp_path: Path) -> None:
+    folders = [write_result(tmp_path / name, f"pan25-{name}", draw(("score",), 9)) for name in ("bm25", "containment")]
+    job = json.loads((folders[1] / "job.json").read_text())
+    (folders[1] / "job.json").write_text(json.dumps(job | {"input": "other"}))
+    assert main(list(map(str, ["pairs", "--prepared", prepared, "--output", tmp_path / "out", *folders]))) == 0
+    assert "warning: results of different inputs: bm25; containment." in (tmp_path / "out" / "index.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -265,7 +274,7 @@ def write_archive(path: Path, form: str, columns: tuple[str, ...]) -> str:
     if form == "csv":
         lines = [",".join(names), *(",".join(map(str, row)) for row in rows)]
     else:
-        lines = [json.dumps(dict(zip(names, row))) for row in rows]
+        lines = [json.dumps(dict([*zip(names, row)][:: (-1) ** number])) for number, row in enumerate(rows)]
     path.write_text("\n".join(lines) + "\n")
     return f"{QWEN}={path}"
 

@@ -503,6 +503,12 @@ def prose(characters: int, seed: int) -> str:
     return text[:characters].ljust(characters, ".")
 
 
+def test_truth_of_names_in_another_unicode_form_is_found(tmp_path: Path) -> None:
+    decomposed = "se\u0301-re\u0301"
+    (true,) = corpus_of(tmp_path / "x", {decomposed: feature("re\u0301.txt", (0, 5, 0, 6))}, 50, 50)
+    assert (true.xml is not None, len(true.passages)) == (True, 1)
+
+
 def corpus_of(folder: Path, truth: dict[str, str], susp: int = 5_000, src: int = 9_000) -> list[TruePair]:
     texts: dict[str, str] = {}
     for number, name in enumerate(truth):

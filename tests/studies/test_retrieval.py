@@ -213,6 +213,15 @@ def test_a_study_of_four_rows(data: Path, tmp_path: Path) -> None:
     page = (tmp_path / "out" / "index.md").read_text()
     assert "RRF: candidates after the first 5 to 5 have no gains and stay." in page
     assert "Runs from elsewhere: elsewhere." in page
+    assert "are missing and count as 0" not in page
+
+
+def test_queries_that_a_row_lacks_are_counted(data: Path, tmp_path: Path) -> None:
+    orders = read_orders(data / "elsewhere.txt.gz")
+    write_run(tmp_path / "half.txt.gz", dict([*orders.items()][2:]))
+    assert study(data, tmp_path / "out", data / "elsewhere.txt.gz", tmp_path / "half.txt.gz") == 0
+    page = (tmp_path / "out" / "index.md").read_text()
+    assert f"warning: half: 2 of {len(orders)} judged queries are missing and count as 0." in page
 
 
 def test_seconds_and_the_choice_stand_beside_the_paper_s(data: Path, tmp_path: Path) -> None:
