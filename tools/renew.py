@@ -34,11 +34,12 @@ def run(*words: str, **options: Any) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(words, cwd=ROOT, check=True, text=True, **options)
 
 
-def list_cases(with_long: bool) -> list[str]:
-    """Return the names of the pinned cases, without those of `make test-long` unless they are asked for."""
-    from tests.pinned.test_pinned import CASES
+def list_cases() -> tuple[list[str], list[str]]:
+    """Return the names of the pinned results that `make test` compares, and of those of `make test-long`."""
+    from tests.pinned.test_pinned import CASES, FIRST
 
-    return [name for name, case in CASES.items() if with_long or not case["long"]]
+    long = [name for name, case in CASES.items() if case["long"] and name not in FIRST]
+    return ["scorer", *(name for name in CASES if name not in long)], long
 
 
 def renew_quotations(folder: Path) -> None:
@@ -98,8 +99,8 @@ def main() -> None:
     parser.add_argument(
         "--long", action="store_true", help="also the pinned cases of make test-long, which take half an hour"
     )
-    cases = list_cases(parser.parse_args().long)
-    run(sys.executable, "-m", "tests.pinned.renew", *cases)
+    (cases, left), with_long = list_cases(), parser.parse_args().long
+    run(sys.executable, "-m", "tests.pinned.renew", *cases, *(left if with_long else ()))
     with TemporaryDirectory() as folder:
         renew_quotations(Path(folder))
         renew_pictures(Path(folder))
@@ -108,6 +109,8 @@ def main() -> None:
     run("git", "diff", "--stat")
     print("\nFor a person:")
     print("- say in the docstring of tests/pinned/test_pinned.py why the results changed")
+    if not with_long:
+        print(f"- make renew LONG=1, for what make test-long compares: {', '.join(left)}")
     if tests.returncode:
         print("- the tests above: figures in pages that no longer agree with a result or a record")
     print("- records that the constant belongs to (table in CONTRIBUTING.md), then the README's table from them:")
