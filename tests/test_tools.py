@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from tools import audit
 from tools.locks import ALL, LISTS, ROOT, SECTIONS, TORCH, Pin, find_lock, read_pins
+from tools.renew import README, replace_quotations
 
 LOCK = find_lock(ALL)
 TOOLS = Path(sys.prefix) / "tools"
@@ -146,3 +147,19 @@ def test_set_up_leaves_an_installed_environment_alone(clone: Path) -> None:
     (clone / ".venv" / "requirements.sha256").write_text(digest + "\n")
     done = set_up(clone, PYTHON="no-such-python")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_renew_replaces_quoted_output_and_nothing_else() -> None:
+    block = "<!-- run -->\n```sh\npan-scdg a\npan-scdg b\n```\n"
+    page = f"Text\n\n{block}\n    f1         0.5\n    R@10 (x)   0.1\n\n# Next\n\n    f1         0.5\n"
+    commands: list[str] = []
+
+    def read_output(block: str) -> str:
+        commands.append(block)
+        return "other      1\n  f1         0.75\nR@10 (y)   0.2\nR@10 (x)   0.3\n"
+
+    renewed = replace_quotations(f"{page}{README.read_text(encoding='utf-8')}", read_output)
+    assert renewed.startswith(page.replace("0.5", "0.75", 1).replace("0.1", "0.3"))
+    assert commands[0] == "pan-scdg a\npan-scdg b\n"
+    assert len(commands) > 3
+    assert len(renewed.splitlines()) == len((page + README.read_text(encoding="utf-8")).splitlines())

@@ -15,7 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,7 +25,10 @@ README = ROOT / "README.md"
 NOTEBOOK = ROOT / "examples" / "scorer.ipynb"
 COMMAND = (sys.executable, str(ROOT / "entrypoint.py"))
 PAGES = ("tests/docs", "tests/examples")
-RUN_BLOCK = re.compile(r"<!-- run -->\n```sh\n(.*?)```\n((?:\n(?:    .+\n)+)?)", re.S)
+RUN_BLOCK = re.compile(r"(<!-- run -->\n```sh\n((?:(?!```).*\n)*)```\n)(\n(?:    .*\n)+)?")
+"""A block of commands, and the output that is quoted below it."""
+LABEL = re.compile(r"\s{2,}")
+"""What ends the first column of a line of output."""
 
 
 def run(*words: str, **options: Any) -> "subprocess.CompletedProcess[str]":
@@ -42,21 +45,36 @@ def list_cases() -> tuple[list[str], list[str]]:
     return ["scorer", *(name for name in CASES if name not in long)], long
 
 
+def replace_quotations(page: str, read_output: Callable[[str], str]) -> str:
+    """Return a page with the lines of output that it quotes as its commands print them now.
+
+    Args:
+        page: in Markdown.
+        read_output: returns what the commands of a block print.
+    """
+
+    def replace(block: "re.Match[str]") -> str:
+        output = {LABEL.split(line)[0]: line for line in map(str.strip, read_output(block[2]).splitlines())}
+        if block[3] is None:
+            return block[0]
+        quoted = [line.strip() for line in block[3].splitlines() if line]
+        return f"{block[1]}\n" + "".join(f"    {output.get(LABEL.split(line)[0], line)}\n" for line in quoted)
+
+    return RUN_BLOCK.sub(replace, page)
+
+
 def renew_quotations(folder: Path) -> None:
     """Run the commands of the README with their results in a folder, and replace the output that it quotes."""
 
-    def replace(block: "re.Match[str]") -> str:
-        commands, quoted = block[1], block[2]
+    def read_output(commands: str) -> str:
         output = ""
         for line in commands.splitlines():
             words = [str(folder / word) if word.startswith("out/") else word for word in shlex.split(line)]
             if words[0] == "pan-scdg":
                 output += run(*COMMAND, *words[1:], capture_output=True).stdout
-        lines = {line.split()[0]: line for line in output.splitlines() if line.split()}
-        renewed = [f"    {lines.get(line.split()[0], line.strip()).strip()}\n" for line in quoted.splitlines() if line]
-        return block[0].removesuffix(quoted) + ("\n" + "".join(renewed) if quoted else "")
+        return output
 
-    README.write_text(RUN_BLOCK.sub(replace, README.read_text(encoding="utf-8")), encoding="utf-8")
+    README.write_text(replace_quotations(README.read_text(encoding="utf-8"), read_output), encoding="utf-8")
 
 
 def renew_notebook() -> None:
