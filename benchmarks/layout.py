@@ -1,7 +1,8 @@
 """How much of the package one pair enters, and what closes circles: ``python -m benchmarks.layout``.
 
 Each command runs on the first pair of the example under cProfile; counted are the files of the package with a function
-that was called, these functions, and the lines of these files.
+that was called, these functions, and the lines of these files. Constants that decide are the numbers that have names in
+`align/`, `text/` and the method of alignment.
 """
 
 import ast
@@ -67,6 +68,25 @@ def count_circles() -> int:
             return circles
 
 
+def count_constants() -> int:
+    """Return the numbers in the values of the constants of modules and classes, tuples and dictionaries included."""
+    paths = [*PACKAGE.glob("align/*.py"), *PACKAGE.glob("text/*.py"), PACKAGE / "methods" / "alignment.py"]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+    bodies = [one.body for tree in trees for one in (tree, *tree.body) if isinstance(one, ast.Module | ast.ClassDef)]
+    assigned = (one.value for body in bodies for one in body if isinstance(one, ast.Assign | ast.AnnAssign))
+    return sum(map(_count_numbers, filter(None, assigned)))
+
+
+def _count_numbers(value: ast.expr) -> int:
+    if isinstance(value, ast.Tuple):
+        return sum(map(_count_numbers, value.elts))
+    if isinstance(value, ast.Dict):
+        return sum(map(_count_numbers, value.values))
+    parts = ast.Constant | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
+    numbers = [one for one in ast.walk(value) if isinstance(one, ast.Constant) and type(one.value) in (int, float)]
+    return int(bool(numbers) and all(isinstance(one, parts) for one in ast.walk(value)))
+
+
 def list_imports(path: Path, modules: dict[str, Path]) -> set[str]:
     """Return the modules of the package that a file imports."""
     found = set[str]()
@@ -92,6 +112,7 @@ def main(name: str | None) -> None:
             rows.append([command, *json.loads(done.stdout.splitlines()[-1])])
     click.echo(format_rows(["command", "files", "functions", "lines of these files"], rows))
     click.echo(f"\nimports that close a circle: {count_circles()}")
+    click.echo(f"constants that decide: {count_constants()}")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pan_scdg.pan.source_retrieval import QUERIES_NAME, Corpus, find_corpus
 from pan_scdg.pan.untrusted import check_id
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.results.files import CANDIDATE_SCORES, read_lines
+from pan_scdg.results.records import CandidateLine
 from pan_scdg.retrieval.ranking import DEPTH
 
 need_packages("terrier", "pyterrier")
@@ -64,11 +65,8 @@ class _Transformer(pt.Transformer):  # type: ignore[misc]
         """Run on the input in a folder and return the scores of its result, where that is not complete already."""
         output = folder / "result"
         retrieve_sources(profile, RunOptions(folder / "input", output, self._device, **options))
-
-        def parse(line: Any) -> tuple[tuple[str, str], float]:
-            return (line["query"], line["document"]), line["coarse" if line["final"] is None else "final"]
-
-        return _part_equal(dict(read_lines(output / CANDIDATE_SCORES, parse, "run again")))
+        lines = read_lines(output / CANDIDATE_SCORES, CandidateLine.from_json, "run again")
+        return _part_equal({(one.query, one.document): one.coarse if one.final is None else one.final for one in lines})
 
 
 class Scdg(_Transformer):

@@ -136,11 +136,11 @@ def _write_study(
     **options: Any,
 ) -> None:
     """Write a study on results, and on files if ``read_file`` reads them."""
-    from studies.results import open_result, split_name
+    from studies.results import read_result, split_name
 
     def open_path(argument: str) -> Any:
         return (
-            read_file(argument) if read_file and split_name(argument)[1].is_file() else open_result(argument, "pairs")
+            read_file(argument) if read_file and split_name(argument)[1].is_file() else read_result(argument, "pairs")
         )
 
     study(results=[open_path(argument) for argument in results], output=output, **options)

@@ -43,7 +43,7 @@ from studies.results import (
     PairScores,
     Result,
     Values,
-    describe_models,
+    describe_scorers,
     read_manifest,
     read_scores,
     warn_about_inputs,
@@ -247,7 +247,7 @@ def study_pairs(
             "Deviations from the paper",
             [
                 *scores.describe_missing("PAN25"),
-                *describe_models((name, result.job) for name, result in zip(name_results(own), own, strict=True)),
+                *describe_scorers((name, result.job) for name, result in zip(name_results(own), own, strict=True)),
                 *(f"{archive.name}: scores of {archive.folder.name}." for archive in archives),
                 *_list_choices(methods),
                 *_list_equal_scores(rows),

@@ -123,7 +123,7 @@ def warn_about_inputs(results: Sequence[Result]) -> list[str]:
     return [f"warning: results of different inputs: {'; '.join(', '.join(folders) for folders in inputs.values())}."]
 
 
-def describe_models(results: Iterable[tuple[str, JobFile | None]]) -> list[str]:
+def describe_scorers(results: Iterable[tuple[str, JobFile | None]]) -> list[str]:
     """Return a sentence on each language model: how it computed, where that can differ from the paper.
 
     ``results`` are names of rows with their ``job.json``; those without a language model are left out.
@@ -150,7 +150,7 @@ def _describe_model(name: str, job: JobFile) -> Iterator[str]:
     yield f"{name}: {model['name']} with {', '.join(f'{fact} {value}' for fact, value in facts.items())}."
 
 
-def open_result(argument: str, task: TaskName) -> Result:
+def read_result(argument: str, task: TaskName) -> Result:
     """Return the result of ``[NAME=]FOLDER``, or raise UserError if the folder has no finished one of this task."""
     name, path = split_name(argument)
     return Result(path, require_job(path, task), name)

@@ -34,7 +34,7 @@ from studies import beside
 from studies.beside import Counts, OwnRow, compare, count_contexts, warn_about_counts
 from studies.contexts import LEVELS
 from studies.corpora import Span
-from studies.results import MANIFEST, Floats, Names, Result, describe_models, strip_name
+from studies.results import MANIFEST, Floats, Names, Result, describe_scorers, strip_name
 from studies.tables import Row, Section, Table, check_output, name_missing, slugify, write_report
 
 REUSED, NEW, NEITHER = 1, 0, -1
@@ -305,7 +305,7 @@ def study_retention(
     tables, compared = make_tables(models, missing), compare_models(models, counts)
     deviations = [
         "Spans of every truth file of a suspicious document count as reused.",
-        *describe_models(zip(names, [result.job for result in results], strict=True)),
+        *describe_scorers(zip(names, [result.job for result in results], strict=True)),
         *(f"{name}, {pair_id} is left out: {why}." for (name, pair_id), why in lost.items()),
     ]
     sections = [

@@ -42,7 +42,7 @@ from studies.beside import (
     read_texts,
     warn_about_counts,
 )
-from studies.results import describe_models, split_name
+from studies.results import describe_scorers, split_name
 from studies.splits import QueryFold, read_folds
 from studies.tables import Row, Section, Table, check_output, name_missing, slugify, write_report
 
@@ -378,7 +378,7 @@ def study_retrieval(
     sections = [Section("All rows", warnings, tables)]
     if frozen is not None:
         sections.append(_make_choice_section(frozen))
-    computed = describe_models((row.name, row.job) for row in (*rankings, *more))
+    computed = describe_scorers((row.name, row.job) for row in (*rankings, *more))
     deviations = [*computed, *_list_deviations(rankings, candidates, frozen)]
     sections.append(Section("Deviations from the paper", deviations))
     described = [{} if row.job is None else replace(row.job, files=None).to_json() for row in rankings]

@@ -36,7 +36,7 @@ from studies.results import (
     Numbers,
     PairScores,
     Result,
-    describe_models,
+    describe_scorers,
     read_manifest,
     read_scores,
     read_values,
@@ -217,7 +217,7 @@ def study_same_topic(
         "Statistics of BM25 are over the sources of PAN25 for its pairs, and over those of the news pairs for these.",
         "The solver of the logistic models is scikit-learn's, with the paper's objective; its tolerance is "
         f"{TOLERANCE:g}, for the paper's 1e-09 would not always reach the optimum to eight digits with it.",
-        *describe_models(
+        *describe_scorers(
             (place, one.job) for both in matched for place, one in zip(("PAN25", "News"), both, strict=True)
         ),
         *pan25.describe_missing("PAN25"),

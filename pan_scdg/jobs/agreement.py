@@ -80,7 +80,7 @@ def compare_pairs(first: Path, second: Path, pairs: Sequence[DocumentPair]) -> A
     unscored = sum((a.score is None) != (b.score is None) for a, b in outcomes) if all(has_scores) else 0
     differences = [subtract(a.score, b.score) for a, b in outcomes if a.score is not None and b.score is not None]
     other_detections = sum(a != b for a, b in features)
-    overlap = measure_overlap(both for both, (a, _) in zip(features, outcomes) if a.key not in different)
+    overlap = measure_common(both for both, (a, _) in zip(features, outcomes) if a.key not in different)
     figures = {
         "size": len(pairs),
         "other_decisions": len(different),
@@ -163,7 +163,7 @@ def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> tuple[list[Dec
     return outcomes, detected
 
 
-def measure_overlap(features: Iterable[tuple[Iterable[Sides], Iterable[Sides]]]) -> float:
+def measure_common(features: Iterable[tuple[Iterable[Sides], Iterable[Sides]]]) -> float:
     """Return intersection over union of the characters of two lists of passages, pair by pair; 1 without any."""
     common = union = 0
     for first, second in features:

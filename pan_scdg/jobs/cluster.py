@@ -39,7 +39,7 @@ from pan_scdg.models.devices import is_device_error
 from pan_scdg.resources import count_cores
 from pan_scdg.version import __version__
 
-Task = TypeVar("Task")
+Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 MAX_FAILURES = 3
@@ -119,14 +119,14 @@ class _Call:
         return error if failed and isinstance(error, Exception) else None
 
 
-class Workers(Generic[Task, Result]):
+class Workers(Generic[Part, Result]):
     """Computes tasks in this process, in a process of its own for a GPU, or in several; see `open_workers`.
 
     A device error ends the process that has it. Its task is repeated in a new process, then in another one with half
     the tokens a call. After that the device is lost, and its tasks go to the others.
     """
 
-    def __init__(self, worker: Callable[[Task], Result], devices: Devices, uses_ray: bool, stack: ExitStack) -> None:
+    def __init__(self, worker: Callable[[Part], Result], devices: Devices, uses_ray: bool, stack: ExitStack) -> None:
         self._worker, self._devices, self._stack = worker, devices, stack
         self._uses_ray, self._computes_here = uses_ray, devices.device == "cpu"
         self._processes: list[Process] = []
@@ -138,7 +138,7 @@ class Workers(Generic[Task, Result]):
         """Return the number of processes that compute."""
         return len(self._processes) or 1
 
-    def map(self, tasks: Iterable[Task], is_late: Callable[[], bool] | None = None) -> Iterator[Result]:
+    def map(self, tasks: Iterable[Part], is_late: Callable[[], bool] | None = None) -> Iterator[Result]:
         """Yield the result of each task, in the order of the tasks, which are taken as they are needed.
 
         Args:
@@ -167,13 +167,13 @@ class Workers(Generic[Task, Result]):
             say([f"warning: no device is left: {e}; the results are written with what is computed"])
 
     def _compute_here(
-        self, tasks: Iterator[Task], is_late: Callable[[], bool] | None
-    ) -> Generator[Result, None, tuple[Iterator[Task], int]]:
+        self, tasks: Iterator[Part], is_late: Callable[[], bool] | None
+    ) -> Generator[Result, None, tuple[Iterator[Part], int]]:
         """Yield results; return the tasks that are left after a device error, and the number of these errors."""
         worker: Any = self._worker
-        taken = deque[Task]()
+        taken = deque[Part]()
 
-        def take() -> Iterator[Task]:
+        def take() -> Iterator[Part]:
             for task in tasks:
                 taken.append(task)
                 yield task
@@ -193,7 +193,7 @@ class Workers(Generic[Task, Result]):
         return chain(taken, tasks), 1
 
     def _compute_in_processes(
-        self, remaining: Iterator[Task], is_late: Callable[[], bool] | None, failures: int
+        self, remaining: Iterator[Part], is_late: Callable[[], bool] | None, failures: int
     ) -> Iterator[Result]:
         """Yield results; what has begun when it is late is finished.
 
@@ -288,7 +288,7 @@ class Workers(Generic[Task, Result]):
 
 
 @contextmanager
-def open_workers(worker: Callable[[Task], Result], devices: Devices) -> Iterator[Workers[Task, Result]]:
+def open_workers(worker: Callable[[Part], Result], devices: Devices) -> Iterator[Workers[Part, Result]]:
     """Open what computes tasks; its processes start at the first task, and end with the context.
 
     Args:

@@ -14,28 +14,28 @@ from pan_scdg.pan.source_retrieval import CORPUS_NAMES, QUERIES_NAME, find_corpu
 from pan_scdg.pan.text_alignment import PairCorpus, find_text_folder, is_pair_folder, list_pairs_files, read_pairs
 from pan_scdg.pan.untrusted import is_file, open_regular
 
-Task = Literal["pairs", "retrieval"]
+InputKind = Literal["pairs", "retrieval"]
 _NEEDED_FILES = {
     "pairs": "a file whose name ends in 'pairs'",
     "retrieval": f"{QUERIES_NAME} and one of {', '.join(CORPUS_NAMES)}",
 }
 
 
-def detect_task(directory: Path) -> Task:
+def detect_task(directory: Path) -> InputKind:
     """Return the task whose files ``directory`` has; see `find_input`."""
     return find_input(directory)[0]
 
 
-def find_input(directory: Path) -> tuple[Task, Path]:
+def find_input(directory: Path) -> tuple[InputKind, Path]:
     """Return the task of the input in ``directory`` or up to two levels below, and its folder.
 
     Raises:
         UserError: the directory is missing, or has the files of neither task, of both, or of several inputs.
     """
 
-    def list_tasks(folder: Path) -> list[Task]:
+    def list_tasks(folder: Path) -> list[InputKind]:
         has_pairs = bool(list_pairs_files(folder)) if folder == directory else is_pair_folder(folder)
-        tasks: dict[Task, bool] = {"pairs": has_pairs, "retrieval": is_retrieval_folder(folder)}
+        tasks: dict[InputKind, bool] = {"pairs": has_pairs, "retrieval": is_retrieval_folder(folder)}
         return [task for task, has_input in tasks.items() if has_input]
 
     folder = find_input_folder(directory, lambda folder: bool(list_tasks(folder)))
@@ -48,7 +48,7 @@ def find_input(directory: Path) -> tuple[Task, Path]:
     return tasks[0], folder
 
 
-def hash_input(directory: Path, task: Task, corpus: str | None = None, pairs: PairCorpus | None = None) -> str:
+def hash_input(directory: Path, task: InputKind, corpus: str | None = None, pairs: PairCorpus | None = None) -> str:
     """Return the SHA-256 (hex) over the relative names and the bytes of the files that ``task`` reads.
 
     A ``corpus`` file whose SHA-256 is given, and the list of ``pairs`` that are given, are not read again.
@@ -74,7 +74,7 @@ def _hash_regular(path: Path) -> str:
         return hash_stream(file)
 
 
-def _list_files(directory: Path, task: Task, pairs: PairCorpus | None) -> Iterator[tuple[str, Path]]:
+def _list_files(directory: Path, task: InputKind, pairs: PairCorpus | None) -> Iterator[tuple[str, Path]]:
     if task == "pairs":
         listed = pairs or read_pairs(directory, Notices())
         paths = {listed.pairs_file, *(f.path for p in listed.pairs for f in (p.suspicious, p.source))}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pan_scdg.jobs.agreement import count_characters, measure_overlap
+from pan_scdg.jobs.agreement import count_characters, measure_common
 from pan_scdg.pan.untrusted import stream_lines
 from pan_scdg.records import Span
 from tests.jobs.conftest import SMALL
@@ -284,4 +284,4 @@ def test_overlap_is_that_of_sets_of_characters(pairs: list[tuple[list[Any], list
             first, second = (set(chain(*(range(*passage[number]) for passage in one))) for one in lists)
             common, union = common + len(first & second), union + len(first | second)
             assert count_characters(passage[number] for passage in lists[0]) == len(first)
-    assert measure_overlap(pairs) == (common / union if union else 1)
+    assert measure_common(pairs) == (common / union if union else 1)
