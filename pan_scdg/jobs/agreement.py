@@ -9,14 +9,13 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from pan_scdg.evaluation.retrieval import NDCG, compute_retrieval_metrics
-from pan_scdg.pan.detections import DETECTED
+from pan_scdg.jobs.outputs import read_pair_output
 from pan_scdg.pan.runs import find_run, read_run
-from pan_scdg.pan.truth import read_features, read_reference
-from pan_scdg.pan.untrusted import is_file
+from pan_scdg.pan.truth import read_reference
 from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, Span
-from pan_scdg.results.files import CANDIDATE_SCORES, DECISIONS, SCORES, read_lines, read_optional
-from pan_scdg.results.records import CandidateLine, Decision, Key, ScoreLine, read_decisions
+from pan_scdg.results.files import CANDIDATE_SCORES, SCORES, read_lines, read_optional
+from pan_scdg.results.records import CandidateLine, Decision, ScoreLine
 
 MIN_OVERLAP = 0.99
 """Smallest overlap of passages that noise explains: a sentence at the limit of a passage may belong to it or not."""
@@ -142,25 +141,18 @@ def _measure_distance(outcome: Decision) -> float:
     return subtract(outcome.score, outcome.threshold)
 
 
-def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> tuple[list[Decision], list[frozenset[Sides]]]:
+def read_outcomes(output: Path, pairs: Sequence[DocumentPair]) -> tuple[Sequence[Decision], list[frozenset[Sides]]]:
     """Return the decision about each pair and its detections; without a file of decisions, a detection is positive.
 
     Raises:
-        UserError: a file cannot be read, or decisions lack a pair.
+        UserError: see `read_pair_output`.
     """
+    made = read_pair_output(output, pairs)
     features: defaultdict[tuple[str, str | None], set[Sides]] = defaultdict(set)
-    for span in read_features(output, DETECTED):
-        features[span.suspicious, span.source].add((span.target, span.source_span))
+    for one in made.detections:
+        features[one.suspicious, one.source].add((one.target, one.source_span))
     references = ((read_reference(p.suspicious.reference), read_reference(p.source.reference)) for p in pairs)
-    detected = [frozenset(features[reference]) for reference in references]
-    records: dict[Key, Decision] = {}
-    if is_file(output / DECISIONS):
-        records = {record.key: record for record in read_decisions(output / DECISIONS)}
-    outcomes = []
-    for pair, own in zip(pairs, detected, strict=True):
-        unscored = Decision.decide_alone(pair.key, None if records else bool(own))
-        outcomes.append(records.get(pair.key, unscored))
-    return outcomes, detected
+    return made.records, [frozenset(features[reference]) for reference in references]
 
 
 def measure_common(features: Iterable[tuple[Iterable[Sides], Iterable[Sides]]]) -> float:
