@@ -295,7 +295,10 @@ def test_incidents_of_another_process_and_of_a_stopped_run_are_in_the_job(
     monkeypatch.setattr(retrieval, "open_workers", open_another_process)
     with monkeypatch.context() as patch, limit_memory(520, MEMORY_ERRORS[0]):
         patch.setattr(ScoringModel, "compute_log_probs", stop_at_seven)
-        assert run(retrieval_input, tmp_path / "out").code == (3 if stopped else 0)
+        ended = run(retrieval_input, tmp_path / "out")
+    assert ended.code == (3 if stopped else 0)
+    kept = r"stopped: \d+ of \d+ candidates are kept; run the same command again to continue\."
+    assert bool(re.fullmatch(kept, ended.err.splitlines()[-1])) == stopped
     assert run(retrieval_input, tmp_path / "out").code == 0
     job = read_job(tmp_path / "out")
     assert job is not None
