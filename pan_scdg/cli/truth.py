@@ -39,7 +39,7 @@ from pan_scdg.logs import say
     "--noise",
     type=click.FloatRange(0),
     metavar="SCORE",
-    help="Noise of the scores to write: a decision nearer to the threshold is marked near_threshold.",
+    help="Noise of the scores to write: a decision closer to the threshold is marked near_threshold.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace another profile.")
 @json_option
