@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.calibrate import check_scores_profile
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
-from pan_scdg.jobs.options import RunOptions, Sample, choose_items
+from pan_scdg.jobs.options import choose_recorded
 from pan_scdg.jobs.pair_files import write_decisions, write_passages, write_scores
 from pan_scdg.jobs.pairs import (
     NO_PASSAGE,
@@ -75,9 +75,7 @@ def decide_again(profile: Profile, options: DecideOptions) -> list[str]:
     corpus = read_pairs(options.input, notices, may_lack_files=True)
     if job.input != hash_input(options.input, "pairs", pairs=corpus):
         raise UserError("these scores belong to another input", "give the input of `run`", result)
-    sample = None if job.sample is None else Sample(*job.sample)
-    chosen = RunOptions(options.input, options.output, limit=job.limit, sample=sample)
-    pairs, _ = choose_items(corpus.pairs, chosen, "pairs")
+    pairs = choose_recorded(corpus.pairs, job, "pairs")
     recorded = profile.model_dump(mode="json", exclude_none=True)
     new_job = replace(job, profile=recorded, scores_only=False, report=False)  # by whom the scores were computed stays
     lines = list_changed_files(result, job)

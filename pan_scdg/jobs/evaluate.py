@@ -23,6 +23,7 @@ from pan_scdg.evaluation.retrieval import (
     compute_per_query,
     compute_retrieval_metrics,
 )
+from pan_scdg.jobs.options import choose_recorded
 from pan_scdg.jobs.outputs import find_run_output, read_pair_output
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task, hash_input
@@ -188,7 +189,7 @@ def evaluate_check(output: Path, truth: Path | None) -> Evaluation:
 def evaluate_pairs(known: PairTruth, output: Path) -> Evaluation:
     """Evaluate pair decisions by F1 and other measures, and detections by plagdet."""
     job = _read_job(output)
-    pairs = known.pairs if job is None else known.pairs[: job.limit]
+    pairs = known.pairs if job is None else choose_recorded(known.pairs, job, "pairs")
     passages = {pair.key: known.passages[pair.key] for pair in pairs}
     made = read_pair_output(output, pairs)
     labels = {key: bool(own) for key, own in passages.items()}
@@ -296,10 +297,11 @@ def _warn_about_calibration(job: JobFile | None, digest: str) -> list[str]:
 def evaluate_run(known: QueryTruth, output: Path) -> Evaluation:
     """Evaluate a run with qrels by ir_measures and by TIRA's own rule."""
     qrels, job = known.qrels, _read_job(output)
-    if job is not None and job.limit is not None:
+    if job is not None and (job.limit, job.sample) != (None, None):
         if known.directory is None:
             raise UserError("is a result of some of the queries", "give the folder of the input with --input", output)
-        done = {query.query_id for query in read_queries(known.directory, Notices())[: job.limit]}
+        asked = tuple(read_queries(known.directory, Notices()))
+        done = {query.query_id for query in choose_recorded(asked, job, "queries")}
         qrels = {query_id: grades for query_id, grades in qrels.items() if query_id in done}
     run = read_run(find_run_output(output))
     if qrels and not qrels.keys() & run.keys():
@@ -347,11 +349,13 @@ def plot_pairs(folder: Path, results: Mapping[str, Evaluation]) -> list[Path]:
     """Draw the evaluated pairs of the results, by their names, into ``folder``; return the files.
 
     Raises:
-        UserError: the results are of source retrieval, or all pairs have the same label.
+        UserError: the results are of source retrieval or have no scores, or all pairs have the same label.
     """
     pairs = {name: result.pairs for name, result in results.items() if result.pairs is not None}
     if len(pairs) < len(results):
         raise UserError("plots are made for document pairs only", "leave out --plots")
+    if unscored := [name for name, result in results.items() if SCORE_MEASURES[0] not in result.figures]:
+        raise UserError(f"{unscored[0]} has no scores to draw", "leave it out, or --plots")
     if any(len(set(decided.labels)) < 2 for decided in pairs.values()):
         raise UserError("all pairs have the same label", "leave out --plots")
     return write_plots(folder, pairs)

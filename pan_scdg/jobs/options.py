@@ -129,6 +129,12 @@ def choose_items(
     return chosen, Partial(len(chosen), len(items), what) if len(chosen) < len(items) else None
 
 
+def choose_recorded(items: tuple[Item, ...], job: JobFile, what: Literal["pairs", "queries"]) -> tuple[Item, ...]:
+    """Return the items of an input that a result is about, in order."""
+    sample = None if job.sample is None else Sample(*job.sample)
+    return choose_items(items, RunOptions(Path(), Path(), limit=job.limit, sample=sample), what)[0]
+
+
 def make_job(
     task: TaskName, profile: Profile, options: RunOptions, input_digest: str, models: Mapping[str, Any]
 ) -> JobFile:

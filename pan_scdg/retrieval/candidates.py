@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from pan_scdg.digests import hash_file
+from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
 from pan_scdg.pan.runs import RUN_NAMES, find_run, read_run
 from pan_scdg.pan.untrusted import is_file
@@ -132,10 +133,13 @@ def read_candidates(
         all_ids: ids of all queries of the input.
 
     Raises:
-        UserError: the file is missing or no TREC run.
+        UserError: the file is missing or no TREC run, or has no query of the input.
     """
     file = find_run(path)
     run = {query_id: rank_best(dict(scored), max(1, len(scored))) for query_id, scored in read_run(file).items()}
+    if not any(query_id in all_ids for query_id in run):
+        what = f"has no query of the input, but {next(iter(run))!r} and the like"
+        raise UserError(what, "give candidates of these queries", file)
     for query_id in sorted(query_id for query_id in run if query_id not in all_ids):
         notices.add("candidates of a query that is not in the input, left out", f"{file}: {query_id!r}")
     stages = _read_first_stage(file, run)

@@ -16,6 +16,7 @@ from pan_scdg.evaluation.resampling import draw_resamples
 from pan_scdg.evaluation.retrieval import bootstrap_query_differences
 from pan_scdg.jobs.compare import evaluate_all
 from pan_scdg.jobs.evaluate import evaluate, plot_pairs
+from pan_scdg.jobs.options import choose_recorded
 from pan_scdg.notices import Notices
 from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.inputs import hash_input
@@ -25,6 +26,7 @@ from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.records import Query
 from pan_scdg.results.files import format_line
 from pan_scdg.results.folder import FORMAT
+from pan_scdg.results.job import JobFile
 from tests.passages import make_passage
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -116,12 +118,27 @@ def test_a_threshold_of_these_very_pairs_is_told(tmp_path: Path) -> None:
     assert len(evaluate(PAIRS, untold, None).notes) == 1
 
 
+def test_a_sample_is_compared_with_its_truth(tmp_path: Path) -> None:
+    drawn = choose_recorded(CORPUS.pairs, JobFile(task="pairs", sample=(5, 3)), "pairs")
+    output = write_result(tmp_path / "drawn", draw_scores(1), sample=[5, 3])
+    lines = (output / "decisions.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line, pair in zip(lines, CORPUS.pairs, strict=True) if pair in drawn]
+    (output / "decisions.jsonl").write_text("".join(kept))
+    positive = sum(label for label, pair in zip(LABELS, CORPUS.pairs, strict=True) if pair in drawn)
+    assert evaluate(PAIRS, output, None).notes[0].startswith(f"5 pairs, {positive} positive")
+
+
 def test_plots_are_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     outputs = [write_result(tmp_path / name, draw_scores(seed)) for seed, name in enumerate(("$a", "_b"))]
     files = plot_pairs(tmp_path / "plots", {output.name: evaluate(PAIRS, output, None) for output in outputs})
     assert sorted(p.name for p in files) == ["precision-recall.png", "roc.png", "scores-1.png", "scores-2.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in files)
+    (tmp_path / "xml").mkdir()
+    for path in outputs[0].glob("*.xml"):
+        shutil.copy(path, tmp_path / "xml")
+    with pytest.raises(UserError, match="x has no scores to draw. Leave it out, or --plots"):
+        plot_pairs(tmp_path / "none", {"x": evaluate(PAIRS, tmp_path / "xml", None)})
 
 
 def test_missing_truth_and_results(tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ def test_given_candidates_are_ordered_by_score_then_id(
     [
         (None, "the run does not exist"),
         ("q1 Q0 d1 1 1\n", "mine.txt:1: expected 6 columns"),
+        ("stranger Q0 d1 1 1 mine\n", "mine.txt: has no query of the input, but 'stranger' and the like"),
         ("{qid} Q0 nowhere 1 1 mine\n", "1 candidates are not in the corpus, for example 'nowhere'"),
     ],
 )
