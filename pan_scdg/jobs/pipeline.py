@@ -243,6 +243,8 @@ def _check_pairs(
 ) -> CheckedPairs:
     """Read all pairs, and check that the method can score them."""
     checked = CheckedPairs()
+    reasons: dict[tuple[str, str], list[Reason]] = {}
+    """Of each text, by side and id; a text has many pairs."""
     with Progress("checking pairs", len(pairs)) as progress:
         for pair in pairs:
             try:
@@ -250,7 +252,11 @@ def _check_pairs(
                 worker.method.check(texts)
                 target, source = texts.originals
                 checked.lengths[pair] = len(target), len(source)
-                checked.about_texts[pair] = list(_describe_texts(target, source))
+                keys = list(zip(SIDES, pair.key, strict=True))
+                for (side, doc_id), text in zip(keys, texts.originals, strict=True):
+                    if (side, doc_id) not in reasons:
+                        reasons[side, doc_id] = list(_describe_text(side, text))
+                checked.about_texts[pair] = [reason for key in keys for reason in reasons[key]]
             except UserError as e:
                 if on_error == "raise":
                     raise
@@ -269,13 +275,12 @@ def _check_pairs(
     return checked
 
 
-def _describe_texts(*texts: str) -> Iterator[Reason]:
-    for side, text in zip(SIDES, texts, strict=True):
-        # most texts have enough words at their beginning
-        if count_words(text[:BEGINNING_CHARACTERS]) < 2 * MIN_WORDS and (count := count_words(text)) < MIN_WORDS:
-            yield Reason(FEW_WORDS, {"side": side, "words": count})
-        if characters := find_disguise(text):
-            yield Reason(DISGUISED, {"side": side, "characters": characters})
+def _describe_text(side: str, text: str) -> Iterator[Reason]:
+    # most texts have enough words at their beginning
+    if count_words(text[:BEGINNING_CHARACTERS]) < 2 * MIN_WORDS and (count := count_words(text)) < MIN_WORDS:
+        yield Reason(FEW_WORDS, {"side": side, "words": count})
+    if characters := find_disguise(text):
+        yield Reason(DISGUISED, {"side": side, "characters": characters})
 
 
 def _stop_on_errors(checked: CheckedPairs, on_error: OnError) -> None:
