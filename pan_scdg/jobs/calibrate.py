@@ -273,7 +273,7 @@ def _match_input(
     """Return label and numbers of the pairs of a PAN folder."""
     if directory is None:
         raise UserError("the truth belongs to the input of `run`", "give its folder with --input", scores)
-    corpus = read_pairs(directory, notices)
+    corpus = read_pairs(directory, notices, may_lack_files=True)
     if job.input != hash_input(directory, "pairs", pairs=corpus):
         raise UserError("these scores belong to another input", "give the input of `run --scores-only`", scores)
     folder = truth or find_truth(directory)

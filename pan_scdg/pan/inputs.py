@@ -54,7 +54,7 @@ def hash_input(directory: Path, task: InputKind, corpus: str | None = None, pair
     A ``corpus`` file whose SHA-256 is given, and the list of ``pairs`` that are given, are not read again.
 
     Raises:
-        UserError: a file is missing or cannot be read, see `read_pairs`.
+        UserError: a file other than a text is missing, or one cannot be read, see `read_pairs`.
     """
     digest = hashlib.sha256()
     for name, path in sorted(_list_files(directory, task, pairs)):
@@ -76,7 +76,7 @@ def _hash_regular(path: Path) -> str:
 
 def _list_files(directory: Path, task: InputKind, pairs: PairCorpus | None) -> Iterator[tuple[str, Path]]:
     if task == "pairs":
-        listed = pairs or read_pairs(directory, Notices())
+        listed = pairs or read_pairs(directory, Notices(), may_lack_files=True)
         paths = {listed.pairs_file, *(f.path for p in listed.pairs for f in (p.suspicious, p.source))}
         folder = find_text_folder(listed.pairs_file)
     else:

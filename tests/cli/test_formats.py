@@ -239,6 +239,16 @@ KINDS = {
         (f"{DECIDE} --on-error negative",),
         (r"decided negative: 1 time, first at in/r2\.txt: the file does not exist", "decided 3 pairs"),
     ),
+    "results of a missing text": Kind(
+        {name: text for name, text in PAIRS.items() if "r2" not in name} | put("in/truth", describe("plagiarism")),
+        (
+            f"{DECIDE} --on-error negative",
+            "report out --input in",
+            "reproduce out --input in --output again",
+            "evaluate --input in --output out",
+        ),
+        ("1 pair not scored",),
+    ),
     **{
         f"a name in the form {stored}, listed in another": Kind(
             PAIRS
