@@ -30,12 +30,14 @@ NEVER = 10**9
 RULES: dict[str, tuple[Any, str, Any]] = {
     "split_patchwork": (Alignment, "split_patchwork", lambda self, measured, related=None: [measured]),
     "add_copies": (Alignment, "add_copies", lambda self, found: sorted(found)),
+    "_find_exact_ends": (Alignment, "_find_exact_ends", lambda self, whole: None),
     "_reaches_beyond": (Alignment, "_reaches_beyond", lambda self, cluster, verbatim: True),
     "trim_cluster": (passages, "trim_cluster", lambda cluster: cluster),
     "summaries": (passages, "MIN_SUMMARY_RATIO", NEVER),
     "share of a passage in a summary": (passages, "MAX_PASSAGE_SHARE", NEVER),
     "more similar if short": (passages, "SHORT_COSINE", 0.0),
     "more similar in long texts": (passages, "LONG_TEXT_COSINE", 0.0),
+    "overhang of runs": (passages, "RUN_OVERHANG", 0),
 }
 """What is replaced without each rule: owner, name and substitute."""
 

@@ -38,9 +38,9 @@ MIN_VERBATIM_LENGTH = 200
 MIN_RUN_SHARE = 0.8
 """Least share of a verbatim passage inside runs."""
 MIN_COPIED_SHARE = 0.6
-"""Share of a passage inside runs from which it is copied, and no patchwork or summary."""
-PATCH_GAP = 40
-"""Largest gap between two runs of one patch, in characters."""
+"""Share of a passage inside runs from which it ends where they end, and is no patchwork or summary."""
+RUN_OVERHANG = 40
+"""Characters of such a run that may be outside the passage, and between the runs of one patch."""
 MAX_BLANK_SHARE = 0.1
 """Largest share of a unit of another source that a run reaches into, for example by its first word."""
 JOIN_GAP = 500
@@ -157,7 +157,7 @@ class Alignment:
             is_like = unit in seeded or (is_related is not None and is_related[unit])
             if copied < MIN_RUN_SHARE and (is_like or copied > MAX_BLANK_SHARE):
                 return [measured]
-        return [self.measure(_make_passage(run)) for run in join_runs(inside, PATCH_GAP)]
+        return [self.measure(_make_passage(run)) for run in join_runs(inside, RUN_OVERHANG)]
 
     def add_copies(self, passages: Sequence[MeasuredPassage]) -> list[MeasuredPassage]:
         """Return passages of a pair with its shorter verbatim ones that overlap none."""
@@ -248,6 +248,8 @@ class Alignment:
                 if self._reaches_beyond(cluster, verbatim):
                     spans.difference_update(inside)
                     spans.add(_enclose([whole, *inside]))
+            elif (exact := self._find_exact_ends(whole)) is not None:
+                spans.add(exact)
             elif self.comparison.compare_ranges(cluster.target, cluster.source) >= self._choose_min_cosine(whole):
                 spans.add(whole)
         return _make_passages(span for span in spans if _measure_shorter(span) >= MIN_LENGTH)
@@ -266,6 +268,13 @@ class Alignment:
     def _is_inside(self, unit: int, runs: Sequence[VerbatimMatch]) -> bool:
         span = Span(*self.target.spans[unit].tolist())
         return any(_clip(run.target, span).length >= MIN_UNIT_SHARE * span.length for run in runs)
+
+    def _find_exact_ends(self, whole: VerbatimMatch) -> VerbatimMatch | None:
+        """Return the hull of the runs in a passage if they are most of it, else None."""
+        wide = VerbatimMatch(_widen(whole.target), _widen(whole.source), 0)
+        inside = [run for run in self.runs if _intersect(run, wide)]
+        is_copied = _measure_copied(inside, whole.target) >= MIN_COPIED_SHARE * whole.target.length
+        return _enclose(inside) if inside and is_copied else None
 
     def _choose_min_cosine(self, span: VerbatimMatch) -> float:
         """Return the least similarity of the sides of a passage.
@@ -387,6 +396,10 @@ def drop_overlapping_runs(runs: Iterable[VerbatimMatch]) -> list[VerbatimMatch]:
 def _intersect(run: VerbatimMatch, other: VerbatimMatch) -> bool:
     """Return True if two stretches have a character in common in both texts."""
     return run.target.overlaps(other.target) and run.source.overlaps(other.source)
+
+
+def _widen(span: Span) -> Span:
+    return Span(span.begin - RUN_OVERHANG, span.end + RUN_OVERHANG)
 
 
 def _clip(span: Span, bounds: Span) -> Span:
