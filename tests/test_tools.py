@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from tools import audit
 from tools.locks import ALL, LISTS, ROOT, SECTIONS, TORCH, Pin, find_lock, read_pins
-from tools.renew import README, replace_quotations
+from tools.renew import README, find_records, list_commands, replace_quotations
 
 LOCK = find_lock(ALL)
 TOOLS = Path(sys.prefix) / "tools"
@@ -163,3 +163,15 @@ def test_renew_replaces_quoted_output_and_nothing_else() -> None:
     assert commands[0] == "pan-scdg a\npan-scdg b\n"
     assert len(commands) > 3
     assert len(renewed.splitlines()) == len((page + README.read_text(encoding="utf-8")).splitlines())
+
+
+def test_records_are_found_by_the_files_that_changed() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    records = find_records(page, ["pan_scdg/methods/alignment.py"])
+    assert "verdicts.md" in records
+    assert "gpu.md" not in records
+    every = find_records(page, ["pan_scdg/cli/check.py"])
+    assert {*records, "gpu.md", "first-stage.md"} < {*every}
+    for record in every:
+        assert (ROOT / "benchmarks" / "results" / record).is_file()
+        assert list(list_commands([record])), f"benchmarks/README.md has no command of {record}"

@@ -15,7 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -103,10 +103,25 @@ def renew_pictures(folder: Path) -> None:
     run(sys.executable, "-m", "tools.pictures", str(essays), str(retrieval))
 
 
-def list_records() -> Iterator[str]:
-    """Yield the rows of benchmarks/README.md: each record with the command that measures it."""
+def find_records(page: str, changed: Iterable[str]) -> list[str]:
+    """Return the records that changed files belong to, by the table in CONTRIBUTING.md; without any match all of them.
+
+    Args:
+        page: CONTRIBUTING.md.
+        changed: paths in the clone; those of the table are in ``pan_scdg/`` or at the root.
+    """
+    rows = re.findall(r"^\| (.*`.*) \| (`[\w-]+\.md`.*) \|$", page, re.M)
+    table = [(re.findall(r"`([^`]+)`", paths), re.findall(r"`([^`]+)`", records)) for paths, records in rows]
+    files = [path.removeprefix("pan_scdg/") for path in changed]
+    matches = [records for paths, records in table if any(path.startswith(tuple(paths)) for path in files)]
+    return list(dict.fromkeys(record for records in matches or [records for _, records in table] for record in records))
+
+
+def list_commands(records: Iterable[str]) -> Iterator[str]:
+    """Yield the rows of benchmarks/README.md about records: each with the command that measures it."""
+    names = {*records}
     for row in (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").splitlines():
-        if row.startswith("| `"):
+        if row.startswith("| `") and names & {*re.findall(r"`([^`]+)`", row.split(" | ")[0])}:
             record, command, *_ = row.strip("| ").split(" | ")
             yield f"  {record}: {command}"
 
@@ -125,14 +140,16 @@ def main() -> None:
     renew_notebook()
     tests = subprocess.run([sys.executable, "-m", "pytest", "-q", "--no-header", "-rf", *PAGES], cwd=ROOT, check=False)
     run("git", "diff", "--stat")
+    changed = run("git", "diff", "--name-only", "HEAD", "--", "pan_scdg", "model_cache", capture_output=True).stdout
+    records = find_records((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), changed.split())
     print("\nFor a person:")
     print("- say in the docstring of tests/pinned/test_pinned.py why the results changed")
     if not with_long:
         print(f"- make renew LONG=1, for what make test-long compares: {', '.join(left)}")
     if tests.returncode:
         print("- the tests above: figures in pages that no longer agree with a result or a record")
-    print("- records that the constant belongs to (table in CONTRIBUTING.md), then the README's table from them:")
-    print("\n".join(list_records()))
+    print("- records that the changed files belong to (table in CONTRIBUTING.md), then the README's table from them:")
+    print("\n".join(list_commands(records)))
 
 
 if __name__ == "__main__":
