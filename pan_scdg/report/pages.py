@@ -91,7 +91,7 @@ def _read_run(folder: Path, job: JobFile, records: Sequence[Decision], directory
         _add_details(folder, records, shown),
         records[0].threshold,
         {**list_origins(job), "suspicious_texts": len(suspicious), "sources": len(sources)},
-        tuple([job.partial] if job.partial else []) + _warn_undecided(records[0].threshold),
+        (*filter(None, (job.partial, job.deadline)), *_warn_undecided(records[0].threshold)),
         table_file=DECISIONS,
         passages_file=PASSAGES if (folder / PASSAGES).exists() else "",
     )

@@ -144,7 +144,7 @@ def render_retrieval(folder: Path, job: JobFile, directory: Path) -> str:
     """
     queries = list(_list_report_queries(folder, read_queries(directory, Notices())))
     documents = read_sources(Corpus(directory, Notices()), queries)
-    warnings = [job.partial] if job.partial else []
+    warnings = [*filter(None, (job.partial, job.deadline))]
     return render_queries(queries, documents, {**list_origins(job), "queries": len(queries)}, warnings)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from pan_scdg.jobs import clock, pipeline, rerank
 from pan_scdg.jobs.pipeline import LATE
+from pan_scdg.jobs.report import make_page
 from pan_scdg.jobs.rerank import CandidateScorer, SourceTask
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.models.encoder import Encoder
@@ -196,3 +197,5 @@ def test_pairs_that_are_not_scored_in_time_are_decided_negative(
     assert job.deadline.startswith(f"{len(late)} pairs not scored within" if late else "")
     again = run(pairs_input, tmp_path / "out")
     assert (again.code, f"{job.deadline}: repeat with --overwrite" in again.err) == (0, bool(late))
+    page = make_page(tmp_path / "out", pairs_input).read_text(encoding="utf-8")
+    assert ("pairs not scored within" in page) == bool(late)
