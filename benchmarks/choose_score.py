@@ -2,15 +2,15 @@
 
 The numbers of all pairs of the development set, of DATA/pan13-dev, answers-dev, rewrites-dev and real-dev are measured
 as ``run`` does; vectors and numbers stay in ``--work``. A threshold is the least at which the false positives of the
-collections have at most a given mean. Weights are round numbers: random steps from the shipped ones are kept if they
-raise the mean recall at `MEANS`. With each collection left out in turn, the thresholds are chosen on the others, and
-its own false positives are counted.
+collections meet a rule. Weights are round numbers: random steps from the shipped ones are kept if they raise the mean
+recall by `RULES`. With each collection left out in turn, the thresholds are chosen on the others, and its own false
+positives are counted.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from benchmarks.development.compose import Pair
 from benchmarks.pairs import format_rows, read_answers, read_development, read_pan13
 from benchmarks.stored_vectors import StoredEncoder
+from benchmarks.verdicts import compute_auroc
 from pan_scdg.methods import MethodOptions
 from pan_scdg.methods.alignment import AlignmentMethod, AlignmentSettings
 from pan_scdg.profile import load_profile
@@ -26,12 +27,34 @@ from pan_scdg.records import TextPair
 
 Floats = npt.NDArray[np.float64]
 WEIGHTS = ("length_slope", "similarity_weight", "margin_weight", "extent_weight", "contrast_factor")
-STEPS = (0.05, 0.5, 1.0, 1.0, 0.5)
+STEPS = (0.1, 0.5, 1.0, 1.0, 0.5)
 """Size of a step of each weight."""
-MEANS = (0.04, 0.015)
-"""Largest mean of the collections' false positives, for the threshold and for the strict one."""
+
+
+class Rule(NamedTuple):
+    """What the false positives of the collections may be at a threshold."""
+
+    mean: float
+    largest: float
+
+
+RULES = (Rule(0.03, 1.0), Rule(0.015, 0.1))
+"""For the threshold and for the strict one."""
 NO_RECALL = ("sentence", "synthesis", "summary-inside", "commonlit-summaries")
 """Collections whose reuse is left out of the recall: single sentences, and summaries that students wrote."""
+PROSE = (
+    "answer-from-article",
+    "answer-rewritten",
+    "gpt35-news-rephrased",
+    "hewlett-gpt4-simplify",
+    "humanised-adversarial",
+    "raidar-arxiv-gpt35",
+    "rewritten-section",
+    "rewritten-section-inside",
+    "rewritten-whole",
+    "toefl-gpt4-polish",
+)
+"""Collections of prose that is rewritten as a whole, or a section of it."""
 MIN_PAIRS = 8
 """Pairs of a collection and label that have a rate."""
 
@@ -42,11 +65,15 @@ class Numbers:
     def __init__(self, rows: Sequence[Mapping[str, Any]], settings: AlignmentSettings) -> None:
         rows = [row for row in rows if settings.can_decide(row["values"])]
         self.values = [row["values"] for row in rows]
-        labels = np.array([row["label"] for row in rows], np.bool_)
+        self.labels = np.array([row["label"] for row in rows], np.bool_)
         # negative PAN 2013 pairs are one collection, whatever their folder
-        kinds = ["pan13" if row["kind"].startswith("pan13") and not row["label"] else row["kind"] for row in rows]
+        self.kinds = ["pan13" if row["kind"].startswith("pan13") and not row["label"] else row["kind"] for row in rows]
         self.negatives, self.positives = (
-            {kind: places for kind, places in group_places(kinds, labels == label).items() if len(places) >= MIN_PAIRS}
+            {
+                kind: places
+                for kind, places in group_places(self.kinds, self.labels == label).items()
+                if len(places) >= MIN_PAIRS
+            }
             for label in (False, True)
         )
 
@@ -62,13 +89,15 @@ def group_places(kinds: Sequence[str], chosen: npt.NDArray[np.bool_]) -> dict[st
 
 
 def read_collections(data: Path, development: Path) -> list[Pair]:
-    """Return the pairs of all collections; those of real-dev have the name of their set as their kind."""
+    """Return the pairs of all collections but those of real-dev."""
     pairs = [*read_development(development), *read_pan13(data / "pan13-dev")]
-    pairs += [pair for name in ("answers-dev", "rewrites-dev") for pair in read_answers(data / name)]
+    return pairs + [pair for name in ("answers-dev", "rewrites-dev") for pair in read_answers(data / name)]
+
+
+def read_real(data: Path) -> list[Pair]:
+    """Return the pairs of real-dev, with the name of their set as their kind."""
     lines = read_lines(data / "real-dev" / "pairs.jsonl")
-    return pairs + [
-        Pair(line["pair_id"], line["set"], line["label"], line["source"], line["suspicious"]) for line in lines
-    ]
+    return [Pair(line["pair_id"], line["set"], line["label"], line["source"], line["suspicious"]) for line in lines]
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -76,15 +105,16 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def take_first(pairs: Sequence[Pair], count: int | None) -> list[Pair]:
-    """Return the first pairs of each collection and label."""
-    taken: dict[tuple[str, int], int] = {}
-    chosen = []
+def take_evenly(pairs: Sequence[Pair], count: int) -> list[Pair]:
+    """Return pairs of each collection and label, evenly spaced: in their order, those that are alike are neighbours."""
+    groups: dict[tuple[str, int], list[Pair]] = {}
     for pair in pairs:
-        taken[pair.kind, pair.label] = taken.get((pair.kind, pair.label), 0) + 1
-        if count is None or taken[pair.kind, pair.label] <= count:
-            chosen.append(pair)
-    return chosen
+        groups.setdefault((pair.kind, pair.label), []).append(pair)
+    return [
+        group[len(group) * n // min(count, len(group))]
+        for group in groups.values()
+        for n in range(min(count, len(group)))
+    ]
 
 
 def measure(pairs: Sequence[Pair], work: Path, model: str) -> list[dict[str, Any]]:
@@ -104,18 +134,32 @@ def measure(pairs: Sequence[Pair], work: Path, model: str) -> list[dict[str, Any
     return [rows[f"{pair.kind}/{pair.label}/{pair.id}"] for pair in pairs]
 
 
-def choose_threshold(scores: Floats, negatives: Mapping[str, npt.NDArray[np.int64]], mean: float) -> float:
-    """Return the least threshold at which the false positives of collections have at most this mean."""
+def choose_threshold(scores: Floats, negatives: Mapping[str, npt.NDArray[np.int64]], rule: Rule) -> float:
+    """Return the least threshold at which the false positives of collections meet a rule."""
     every = np.concatenate([scores[places] for places in negatives.values()])
     shares = np.concatenate([np.full(len(places), 1 / len(places)) for places in negatives.values()]) / len(negatives)
     order = np.argsort(-every)
-    first_below = np.searchsorted(np.cumsum(shares[order]), mean + 1e-9, "right")
-    return float(np.nextafter(every[order][first_below], np.inf))
+    highest = [every[order][np.searchsorted(np.cumsum(shares[order]), rule.mean + 1e-9, "right")]]
+    for places in negatives.values():
+        count = int(rule.largest * len(places) + 1e-9)
+        highest += np.sort(scores[places])[::-1][count : count + 1].tolist()
+    return float(np.nextafter(max(highest), np.inf))
 
 
-def compute_recall(scores: Floats, numbers: Numbers, threshold: float) -> float:
-    """Return the mean recall of the collections that count."""
-    chosen = [places for name, places in numbers.positives.items() if name not in NO_RECALL]
+def hold_out(scores: Floats, negatives: Mapping[str, npt.NDArray[np.int64]], rule: Rule) -> dict[str, float]:
+    """Return the false positives of each collection at the threshold that is chosen on the others."""
+    rates = {}
+    for name, places in negatives.items():
+        others = {other: there for other, there in negatives.items() if other != name}
+        rates[name] = float((scores[places] >= choose_threshold(scores, others, rule)).mean())
+    return rates
+
+
+def compute_recall(scores: Floats, numbers: Numbers, threshold: float, names: Sequence[str] = ()) -> float:
+    """Return the mean recall of collections: those with these names, or all that count."""
+    chosen = [
+        places for name, places in numbers.positives.items() if (name in names if names else name not in NO_RECALL)
+    ]
     return float(np.mean([(scores[places] >= threshold).mean() for places in chosen]))
 
 
@@ -126,7 +170,7 @@ def search_weights(numbers: Numbers, settings: AlignmentSettings, steps: int) ->
     def rate(weights: Mapping[str, float]) -> float:
         changed = type("Changed", (AlignmentSettings,), dict(weights))(model=settings.model)
         scores = numbers.compute_scores(changed)
-        recalls = (compute_recall(scores, numbers, choose_threshold(scores, numbers.negatives, mean)) for mean in MEANS)
+        recalls = (compute_recall(scores, numbers, choose_threshold(scores, numbers.negatives, rule)) for rule in RULES)
         return float(np.mean(list(recalls)))
 
     best = {name: float(getattr(settings, name)) for name in WEIGHTS}
@@ -142,40 +186,61 @@ def search_weights(numbers: Numbers, settings: AlignmentSettings, steps: int) ->
 
 def tabulate(numbers: Numbers, scores: Floats, thresholds: Sequence[float]) -> str:
     """Return false positives, also with the collection left out, and recall of each collection at each threshold."""
+    held_out = [hold_out(scores, numbers.negatives, rule) for rule in RULES]
     rows = []
     for name in sorted({*numbers.negatives, *numbers.positives}):
+        own, reused = numbers.negatives.get(name), numbers.positives.get(name)
         cells: list[str] = []
-        for mean, threshold in zip(MEANS, thresholds, strict=True):
-            others = {other: places for other, places in numbers.negatives.items() if other != name}
-            held_out = choose_threshold(scores, others, mean)
-            own, reused = numbers.negatives.get(name), numbers.positives.get(name)
-            cells += ["-", "-"] if own is None else [f"{(scores[own] >= t).mean():.3f}" for t in (threshold, held_out)]
-            cells.append("-" if reused is None else f"{(scores[reused] >= threshold).mean():.3f}")
+        for rates, threshold in zip(held_out, thresholds, strict=True):
+            shares = [None if places is None else (scores[places] >= threshold).mean() for places in (own, reused)]
+            cells += ["-" if share is None else f"{share:.3f}" for share in (shares[0], rates.get(name), shares[1])]
         counts = (len(places.get(name, ())) for places in (numbers.positives, numbers.negatives))
         rows.append([name, " + ".join(map(str, counts)), *cells])
     heads = ["false positives", "left out", "found"]
     return format_rows(["collection", "pairs", *heads, *(f"strict: {head}" for head in heads)], rows)
 
 
+def summarise(numbers: Numbers, scores: Floats, thresholds: Sequence[float]) -> str:
+    """Return what each rule chooses, and the means of all collections at the threshold that is shipped."""
+    rows = []
+    for rule, threshold in zip(RULES, thresholds, strict=True):
+        rates = [(scores[places] >= threshold).mean() for places in numbers.negatives.values()]
+        left_out = list(hold_out(scores, numbers.negatives, rule).values())
+        numbers_of_rule = (
+            choose_threshold(scores, numbers.negatives, rule),
+            threshold,
+            np.mean(rates),
+            np.mean(left_out),
+            np.quantile(left_out, 0.9),
+            max(left_out),
+            compute_recall(scores, numbers, threshold),
+            compute_recall(scores, numbers, threshold, PROSE),
+        )
+        rows.append([f"{value:.3f}" for value in numbers_of_rule])
+    heads = ["chosen", "threshold", "false positives", "left out: mean", "90th percentile", "largest"]
+    return format_rows([*heads, "recall", "rewritten prose"], rows)
+
+
 @click.command(help=__doc__)
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder with pan13-dev, ..., real-dev.")
 @click.option("--development", type=click.Path(path_type=Path), required=True)
-@click.option("--first", type=click.IntRange(min=1), help="Pairs of each collection and label, for a smaller set.")
+@click.option("--each", type=click.IntRange(min=1), help="Pairs of each collection and label; all of real-dev.")
 @click.option("--steps", type=click.IntRange(min=0), default=0, show_default=True, help="Random steps of the weights.")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("out/choose-score"), show_default=True)
-def main(data: Path, development: Path, first: int | None, steps: int, work: Path) -> None:
+def main(data: Path, development: Path, each: int | None, steps: int, work: Path) -> None:
     profile = load_profile("offline")
     settings, decide = profile.method_settings, profile.need_decide()
     if not isinstance(settings, AlignmentSettings) or decide.threshold is None or decide.strict is None:
         raise click.ClickException("the profile offline does not decide by alignment, or has no thresholds")
-    pairs = take_first(read_collections(data, development), first)
+    others, real_pairs = read_collections(data, development), read_real(data)
+    pairs = [*(take_evenly(others, each) if each else others), *real_pairs]
     numbers = Numbers(measure(pairs, work, settings.model), settings)
     scores = numbers.compute_scores(settings)
-    for mean, shipped in zip(MEANS, (decide.threshold, decide.strict)):
-        chosen = choose_threshold(scores, numbers.negatives, mean)
-        recall = compute_recall(scores, numbers, shipped)
-        click.echo(f"mean {mean:.1%}: {chosen:.3f}; shipped {shipped}, recall {recall:.3f}")
-    click.echo(f"\n{tabulate(numbers, scores, (decide.threshold, decide.strict))}\n")
+    thresholds = (decide.threshold, decide.strict)
+    click.echo(f"{summarise(numbers, scores, thresholds)}\n\n{tabulate(numbers, scores, thresholds)}\n")
+    real = np.isin(numbers.kinds, sorted({pair.kind for pair in real_pairs}))
+    for name, chosen in (("all", real | True), ("real-dev", real), ("the others", ~real)):
+        click.echo(f"{name}: {chosen.sum()} pairs, AUROC {compute_auroc(scores[chosen], numbers.labels[chosen]):.3f}")
     if steps:
         click.echo(f"best weights: {search_weights(numbers, settings, steps)}")
 

@@ -83,17 +83,26 @@ def test_verdicts_choose_the_threshold_by_the_rule() -> None:
     )
 
 
-def test_a_threshold_keeps_the_mean_of_the_collections_and_is_the_least_that_does() -> None:
+def test_a_threshold_keeps_the_rule_and_is_the_least_that_does() -> None:
     scores = np.random.default_rng(0).permutation(60) / 10
     negatives = {"few": np.arange(10), "many": np.arange(10, 60)}
 
-    def find_mean(threshold: float) -> float:
-        return float(np.mean([(scores[places] >= threshold).mean() for places in negatives.values()]))
+    def keeps(threshold: float, rule: choose_score.Rule) -> bool:
+        rates = [(scores[places] >= threshold).mean() for places in negatives.values()]
+        return bool(np.mean(rates) <= rule.mean and max(rates) <= rule.largest)
 
-    for mean in (0.02, 0.05, 0.1, 0.3):
-        chosen = choose_score.choose_threshold(scores, negatives, mean)
-        reached = max(score for score in scores if score < chosen)
-        assert find_mean(chosen) <= mean < find_mean(reached)
+    for rule in [choose_score.Rule(mean, largest) for mean in (0.02, 0.05, 0.1, 0.3) for largest in (0.1, 1)]:
+        chosen = choose_score.choose_threshold(scores, negatives, rule)
+        assert keeps(chosen, rule)
+        assert not keeps(max(score for score in scores if score < chosen), rule)
+    rates = choose_score.hold_out(scores, negatives, choose_score.Rule(0.9, 0.1))
+    assert rates["few"] == (scores[:10] >= np.sort(scores[10:])[-5]).mean()
+
+
+def test_pairs_are_taken_evenly() -> None:
+    pairs = [Pair(str(number), kind, 0, "", "") for kind in "ab" for number in range(9)]
+    assert [pair.id for pair in choose_score.take_evenly(pairs, 3)] == ["0", "3", "6"] * 2
+    assert choose_score.take_evenly(pairs, 99) == pairs
 
 
 def test_joined_and_shared_texts() -> None:

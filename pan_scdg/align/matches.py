@@ -35,6 +35,10 @@ MAX_MATCHES = 200
 """Alignments of a pair; each may take as long as the first."""
 STRETCH_SENTENCES = 5
 """Consecutive sentences of the target that stand out: by their margin, or by their contrast with the others."""
+DENSE_SENTENCES = 8
+"""Consecutive sentences of the target that are dense: sentence after sentence follows the source."""
+MAX_STEP = 3
+"""Sentences of the source from the one that is nearest to a sentence to the one that is nearest to the next."""
 MIN_CORRESPONDING = 0.6
 """Least cosine of two sentences that correspond."""
 MIN_RELATED = 0.4
@@ -203,20 +207,32 @@ class NearestSentences(NamedTuple):
         Args:
             own: see `measure_nearest_own`, ``[t]``.
         """
-        return _find_largest_mean(np.where(self.is_mutual, np.maximum(self.cosines - own, 0.0), 0.0))
+        margins = np.where(self.is_mutual, np.maximum(self.cosines - own, 0.0), 0.0)
+        return _find_largest_sum(margins, STRETCH_SENTENCES) / max(1, min(STRETCH_SENTENCES, len(margins)))
 
     def measure_contrast(self) -> float:
         """Return by how much consecutive sentences are nearer to the source than the target's sentences on average."""
-        return _find_largest_mean(self.cosines) - float(self.cosines.mean()) if len(self.cosines) else 0.0
+        if len(self.cosines) <= STRETCH_SENTENCES:
+            return 0.0
+        return _find_largest_sum(self.cosines - self.cosines.mean(), STRETCH_SENTENCES) / STRETCH_SENTENCES
+
+    def measure_density(self) -> float:
+        """Return the largest share of steps among `DENSE_SENTENCES` sentences that follow the source.
+
+        In such a step both sentences and their nearest ones are mutual, and the second one of these is the same or one
+        of the next `MAX_STEP` sentences of the source.
+        """
+        steps = np.diff(self.places)
+        follows = self.is_mutual[1:] & self.is_mutual[:-1] & (steps >= 0) & (steps <= MAX_STEP)
+        return _find_largest_sum(follows, DENSE_SENTENCES - 1) / (DENSE_SENTENCES - 1)
 
 
-def _find_largest_mean(values: Floats) -> float:
-    """Return the largest mean of `STRETCH_SENTENCES` consecutive values, or of all if there are fewer."""
-    if not len(values):
-        return 0.0
-    size = min(STRETCH_SENTENCES, len(values))
+def _find_largest_sum(values: npt.NDArray[Any], size: int) -> float:
+    """Return the largest sum of consecutive values, or that of all if there are fewer."""
+    if len(values) <= size:
+        return float(values.sum())
     sums = np.cumsum([0.0, *values])
-    return float((sums[size:] - sums[:-size]).max() / size)
+    return float((sums[size:] - sums[:-size]).max())
 
 
 def find_nearest(target: Floats, source: Floats) -> NearestSentences:
@@ -244,7 +260,7 @@ def find_nearest(target: Floats, source: Floats) -> NearestSentences:
 def measure_vectors(target: Floats, own: Floats, source: Floats) -> dict[str, float]:
     """Return the numbers of a pair that depend on the vectors of its sentences only.
 
-    - margin, contrast: see `NearestSentences`.
+    - margin, contrast, density: see `NearestSentences`.
     - sentences: those of the target.
     - corresponding: how many of them correspond to one of the source.
     - in_order: how many of these follow each other in the source.
@@ -259,6 +275,7 @@ def measure_vectors(target: Floats, own: Floats, source: Floats) -> dict[str, fl
     return {
         "margin": nearest.measure_margin(own),
         "contrast": nearest.measure_contrast(),
+        "density": nearest.measure_density(),
         "sentences": float(len(target)),
         "corresponding": float(nearest.is_corresponding.sum()),
         "in_order": float(nearest.count_in_order()),

@@ -46,14 +46,12 @@ class AlignmentSettings(MethodSettings):
 
     model: str
     """The name of a bundled embedding model, or of a folder in the model cache."""
-    length_slope: ClassVar[float] = 0.3
+    length_slope: ClassVar[float] = 0.6
     """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
-    long_slope: ClassVar[float] = 0.08
-    """Additional rise with the logarithm beyond `MAX_CALIBRATED_CANDIDATES`: chance matches of long texts."""
-    similarity_weight: ClassVar[float] = 2.0
-    margin_weight: ClassVar[float] = 8.0
-    extent_weight: ClassVar[float] = 5.0
-    contrast_factor: ClassVar[float] = 3.0
+    similarity_weight: ClassVar[float] = 3.0
+    margin_weight: ClassVar[float] = 9.0
+    extent_weight: ClassVar[float] = 8.0
+    contrast_factor: ClassVar[float] = 2.5
     """All were chosen with each collection left out: benchmarks/results/verdicts.md."""
     min_sentences: ClassVar[int] = 2
     """A shorter target is decided only if it is copied: nothing separates single sentences on one topic."""
@@ -83,15 +81,15 @@ class AlignmentSettings(MethodSettings):
     def compute_score(self, values: Values) -> float:
         """Return the logarithm of the alignment's score, less its rise with the lengths, plus the other numbers.
 
-        The extent is how much of the target follows the source, or how much a part of it stands out.
+        The extent is how much of the target follows the source (with one sentence more that does not, so that few are
+        less evidence), how much a part of it stands out, or how densely a part follows the source.
         """
         candidates, sentences = max(1.0, values["candidates"]), max(1.0, values["sentences"])
-        beyond = float(np.log(max(1.0, candidates / MAX_CALIBRATED_CANDIDATES)))
-        extent = max(values["in_order"] / sentences, self.contrast_factor * values["contrast"])
+        share = values["in_order"] / (sentences + 1)
+        extent = max(share, self.contrast_factor * values["contrast"], values["density"])
         score = (
             float(np.log1p(values["alignment"]))
             - self.length_slope * float(np.log(candidates))
-            - self.long_slope * beyond
             + self.similarity_weight * values["similarity"]
             + self.margin_weight * values["margin"]
             + self.extent_weight * extent
@@ -208,7 +206,7 @@ class AlignmentMethod(Method):
 
         - alignment: the score of the best alignment of sentences, see `SentenceAlignment`.
         - similarity: the largest of a passage that words have in common; 0 without one.
-        - margin, contrast, sentences, corresponding, in_order, candidates: see `measure_vectors`.
+        - margin, contrast, density, sentences, corresponding, in_order, candidates: see `measure_vectors`.
         - copied: words of the longest verbatim stretch, see `count_copied_words`; without the line below.
         - words: those of the target.
         - left_out: the passages in its quotations and the like, which all numbers but ``words`` leave out.
