@@ -101,8 +101,10 @@ class Alignment:
     def passages(self) -> list[Passage]:
         """Return the passages that share words, in the order of the target; none overlap in it."""
         verbatim = pick_verbatim_runs(self.runs)
-        clusters = find_clusters(self.comparison, self.seeds, GAP)
-        passages = self._combine(verbatim, [trim_cluster(cluster) for cluster in clusters])
+        clusters = drop_overlapping_clusters(
+            [trim_cluster(cluster) for cluster in find_clusters(self.comparison, self.seeds, GAP)]
+        )
+        passages = self._combine(verbatim, clusters)
         if not verbatim:
             summaries = self._find_summaries()
             target, source = sum(p.target.length for p in summaries), sum(p.source.length for p in summaries)
@@ -235,8 +237,8 @@ class Alignment:
                 yield joined, sum(len(_select_words(self.target, run.target)) for run in inside)
 
     def _find_summaries(self) -> list[Passage]:
-        clusters = find_clusters(self.comparison, self.seeds, SUMMARY_GAP)
-        return _make_passages(self._span_cluster(cluster) for cluster in clusters)
+        clusters = drop_overlapping_clusters(find_clusters(self.comparison, self.seeds, SUMMARY_GAP))
+        return [_make_passage(self._span_cluster(cluster)) for cluster in clusters]
 
     def _combine(self, verbatim: Sequence[VerbatimMatch], clusters: Sequence[Cluster]) -> list[Passage]:
         """Join similar and verbatim passages; one that is similar only where it is verbatim adds nothing."""
@@ -252,7 +254,9 @@ class Alignment:
                 spans.add(exact)
             elif self.comparison.compare_ranges(cluster.target, cluster.source) >= self._choose_min_cosine(whole):
                 spans.add(whole)
-        return _make_passages(span for span in spans if _measure_shorter(span) >= MIN_LENGTH)
+        long = (span for span in spans if _measure_shorter(span) >= MIN_LENGTH)
+        longest_first = sorted(long, key=lambda span: (-span.target.length, span))
+        return [_make_passage(span) for span in sorted(drop_overlapping_runs(longest_first))]
 
     def _span_cluster(self, cluster: Cluster) -> VerbatimMatch:
         target, source = self.target.spans, self.source.spans
@@ -374,6 +378,27 @@ def find_best_stretch(values: Sequence[float]) -> tuple[int, int]:
     return bounds
 
 
+def drop_overlapping_clusters(clusters: Sequence[Cluster]) -> list[Cluster]:
+    """Return the clusters without those that overlap a better one in the target.
+
+    Of two that overlap, the one with the larger cosine in the shared part is kept.
+    """
+    kept: list[Cluster] = []
+    for cluster in sorted(clusters, key=lambda c: (c.target.start, c.target.stop, c.source.start)):
+        while kept and kept[-1].target.stop > cluster.target.start:
+            common = range(cluster.target.start, min(kept[-1].target.stop, cluster.target.stop))
+            if _find_best_cosine(kept[-1], common) >= _find_best_cosine(cluster, common):
+                break
+            kept.pop()
+        else:
+            kept.append(cluster)
+    return kept
+
+
+def _find_best_cosine(cluster: Cluster, units: range) -> float:
+    return max((seed.cosine for seed in cluster.seeds if seed.target in units), default=0.0)
+
+
 def pick_verbatim_runs(runs: Iterable[VerbatimMatch]) -> list[VerbatimMatch]:
     """Return the runs, joined, that are passages by themselves, longest first; none overlap in the target."""
     dense = [
@@ -421,12 +446,6 @@ def _enclose(runs: Sequence[VerbatimMatch]) -> VerbatimMatch:
 
 def _measure_shorter(run: VerbatimMatch) -> int:
     return min(run.target.length, run.source.length)
-
-
-def _make_passages(spans: Iterable[VerbatimMatch]) -> list[Passage]:
-    """Return the longest stretches as passages, in the order of the target; none overlap in it."""
-    longest_first = sorted(spans, key=lambda span: (-span.target.length, span))
-    return [_make_passage(span) for span in sorted(drop_overlapping_runs(longest_first))]
 
 
 def _make_passage(run: VerbatimMatch) -> Passage:
