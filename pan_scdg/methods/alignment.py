@@ -82,18 +82,19 @@ class AlignmentSettings(MethodSettings):
         """Return the logarithm of the alignment's score, less its rise with the lengths, plus the other numbers.
 
         The extent is how much of the target follows the source (with one sentence more that does not, so that few are
-        less evidence), how much a part of it stands out, or how densely a part follows the source.
+        less evidence), how much a part of it stands out, or how densely a part follows the source. A single sentence
+        has neither margin nor extent.
         """
         candidates, sentences = max(1.0, values["candidates"]), max(1.0, values["sentences"])
-        share = values["in_order"] / (sentences + 1)
-        extent = max(share, self.contrast_factor * values["contrast"], values["density"])
         score = (
             float(np.log1p(values["alignment"]))
             - self.length_slope * float(np.log(candidates))
             + self.similarity_weight * values["similarity"]
-            + self.margin_weight * values["margin"]
-            + self.extent_weight * extent
         )
+        if sentences >= self.min_sentences:
+            share = values["in_order"] / (sentences + 1)
+            extent = max(share, self.contrast_factor * values["contrast"], values["density"])
+            score += self.margin_weight * values["margin"] + self.extent_weight * extent
         return max(score, self.copy_score) if self.is_copy(values) else score
 
     def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[Reason]:

@@ -718,7 +718,7 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_no_sign() -> None:
     """The decided pair of the texts 0 and 1, and a cohort of pairs of text 0; of texts of another kind, none is one."""
     cohort = [0.05 * number for number in range(11)]
     median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[0]
-    limit = median + 8 * (median - quartile)
+    limit = median + 9 * (median - quartile)
 
     def decide(
         score: float, others: Sequence[float], copied: float = 0.0, kinds: str = "suspicious suspicious suspicious"
@@ -743,7 +743,7 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_no_sign() -> None:
     assert decide(limit - 0.001, cohort, kinds="suspicious suspicious old")
     below = [score for score in [*cohort, *cohort] if score < 0.4]
     middle, low = statistics.median(below), statistics.quantiles(below, n=4, method="inclusive")[0]
-    usual = middle + 8 * (middle - low)
+    usual = middle + 9 * (middle - low)
     assert [decide(usual + d, [*cohort, *cohort], kinds="suspicious source source") for d in (-0.001, 0.001)] == [
         False,
         True,

@@ -110,9 +110,9 @@ def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     assert decide(alignment=1.4).reasons == ()
     assert decide(contrast=0.0, margin=0.2).reasons == (Reason(JUST_BELOW),), "negative"
     assert decide(contrast=0.0, margin=0.0).reasons == (), "far below"
-    short = decide(sentences=1.0)
-    assert (short.decision, short.score, short.finding) == (False, record.score, "unclear")
-    assert short.reasons == (Reason(TOO_LITTLE_TEXT),)
+    short = decide(sentences=1.0, similarity=0.9)
+    assert (short.decision, short.finding, short.reasons) == (False, "unclear", (Reason(TOO_LITTLE_TEXT),))
+    assert decide(sentences=1.0).finding == "no sign", "a single sentence has neither margin nor extent"
 
 
 def test_a_text_of_few_words_is_unclear_unless_the_method_knows_what_is_too_little() -> None:
