@@ -32,7 +32,7 @@ STEPS = (0.1, 0.5, 1.0, 1.0, 0.5)
 
 
 class Rule(NamedTuple):
-    """What the false positives of the collections may be at a threshold."""
+    """Largest false positives of the collections at a threshold."""
 
     mean: float
     largest: float

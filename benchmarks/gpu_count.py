@@ -33,7 +33,7 @@ from pan_scdg.scdg.sequences import ScoringInput
 
 
 class Card(NamedTuple):
-    """What a GPU can do by NVIDIA's data sheets."""
+    """The rates and the memory of a GPU, by NVIDIA's data sheets."""
 
     peak: float
     """Dense operations in bfloat16 a second."""

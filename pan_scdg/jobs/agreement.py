@@ -29,7 +29,7 @@ Sides = tuple[Span, Span]
 
 @dataclass(frozen=True)
 class Agreement:
-    """What two results say of the same pairs or queries, compared item by item."""
+    """The comparison of two results of the same pairs or queries, item by item."""
 
     size: int
     """The number of items."""

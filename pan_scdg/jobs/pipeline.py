@@ -45,7 +45,7 @@ Review = Callable[[DecidedPairs], DecidedPairs]
 
 
 class MeasuredPairs:
-    """What was measured on pairs, in memory and, if it belongs to a result, in its score file.
+    """Measurements of pairs, in memory or, if they belong to a result, in its score file.
 
     Args:
         file: that of a stopped run, to which new pairs are appended; None: they stay in memory.

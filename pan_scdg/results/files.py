@@ -64,7 +64,7 @@ def read_optional(path: Path, parse: Callable[[dict[str, Any]], Line], values: i
 
 
 class Record(Protocol):
-    """What a line of a file stands for."""
+    """A record that is a line of a file."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of the line."""

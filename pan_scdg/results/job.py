@@ -27,7 +27,7 @@ ABOUT = (
 
 
 class CheckFacts(NamedTuple):
-    """What the page of a check says besides its decisions."""
+    """Facts about a check that its page gives besides the decisions."""
 
     lines: Sequence[str]
     """What was excluded, and what is odd about the texts."""

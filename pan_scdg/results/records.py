@@ -189,7 +189,7 @@ DECISION_FIELDS = {one.name for one in fields(Decision)}
 
 
 class ScoreLine(NamedTuple):
-    """What a method measured on a pair, a line of ``scores.jsonl``."""
+    """The measurements of a pair, a line of ``scores.jsonl``."""
 
     suspicious: str
     source: str
@@ -321,7 +321,7 @@ def _parse_ranking(pairs: Iterable[tuple[Any, Any]]) -> Ranking:
 
 
 class MeasuredCandidate(NamedTuple):
-    """What was measured on a candidate of a query, a line of the score file of a run that is not complete."""
+    """The measurements of a candidate of a query, a line of the score file of a run that is not complete."""
 
     query: str
     document: str
