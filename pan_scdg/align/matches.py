@@ -9,7 +9,7 @@ sentences of one text are: `NearestSentences` measures that.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -62,6 +62,23 @@ class Match(NamedTuple):
 NO_MATCH = Match(0, 0, 0, 0, 0.0)
 
 
+class _Row(NamedTuple):
+    """Scores of the alignments that end in a sentence of the target, at each sentence of the source, ``[s]``."""
+
+    before: Numbers
+    """Best scores in the sentence before, one place to the left."""
+    extended: Numbers
+    """These with the pair of sentences."""
+    above: Numbers
+    """Best scores in the sentence before, less the cost of leaving out this one."""
+    raised: Numbers
+    """The larger of both, with what it would cost to leave out all sentences of the source so far."""
+    largest: Numbers
+    """The largest of these so far."""
+    scores: Numbers
+    """Best scores."""
+
+
 class SentenceAlignment:
     """Local alignments of two sequences of sentences (Smith and Waterman, 1981).
 
@@ -90,35 +107,31 @@ class SentenceAlignment:
         self._row_scale = 1 / np.sqrt(np.concatenate([np.zeros(0, np.float32), *rows]))
         self._column_scale = 1 / np.sqrt(columns)
 
+    def find_best_score(self) -> float:
+        """Return the score of the best alignment, at least 0; where it is would take twice the time."""
+        return max((float(row.scores.max()) for row in self._fill(0, len(self._target))), default=0.0)
+
     def find_best(self, begin: int = 0, end: int | None = None) -> Match:
         """Return the alignment with the largest score among the target's sentences from ``begin`` to before ``end``.
 
         Of equal ones, the one that ends first in the target, then in the source. `NO_MATCH` if no value is above 0.
         """
         end = len(self._target) if end is None else end
-        width = len(self._source)
-        places, costs = np.arange(width), SOURCE_GAP * np.arange(width)
-        scores = np.zeros(width)
-        starts: Integers = np.zeros(width, np.int64)
-        source_starts = starts
-        """Best score of an alignment that ends in a row at each place, and where it begins."""
+        places = np.arange(len(self._source))
+        starts = source_starts = np.zeros(len(places), np.int64)
+        """Where the best alignment that ends at each place begins."""
         best = NO_MATCH
-        for first in range(begin, end if width else begin, BATCH_SENTENCES):
-            for row, values in enumerate(self._compute_values(first, end), first):
-                extended, above = _shift(scores, 0.0) + values, scores - TARGET_GAP
-                is_pair = extended >= above
-                is_new = is_pair & (_shift(scores, 0.0) <= 0)
-                starts = np.where(is_new, row, np.where(is_pair, _shift(starts, 0), starts))
-                source_starts = np.where(is_new, places, np.where(is_pair, _shift(source_starts, 0), source_starts))
-                # leaving out k sentences of the source costs k times the same: the best place to come from is a maximum
-                raised = np.maximum(np.maximum(extended, above), 0.0) + costs
-                largest = np.maximum.accumulate(raised)
-                origin = np.maximum.accumulate(np.where(raised >= largest, places, 0))
-                scores, starts, source_starts = largest - costs, starts[origin], source_starts[origin]
-                place = int(scores.argmax())
-                if scores[place] > best.score:
-                    score = float(scores[place])
-                    best = Match(int(starts[place]), row + 1, int(source_starts[place]), place + 1, score)
+        for number, row in enumerate(self._fill(begin, end), begin):
+            is_pair = row.extended >= row.above
+            is_new = is_pair & (row.before <= 0)
+            starts = np.where(is_new, number, np.where(is_pair, _shift(starts), starts))
+            source_starts = np.where(is_new, places, np.where(is_pair, _shift(source_starts), source_starts))
+            origin = np.maximum.accumulate(np.where(row.raised >= row.largest, places, 0))
+            starts, source_starts = starts[origin], source_starts[origin]
+            place = int(row.scores.argmax())
+            if row.scores[place] > best.score:
+                score = float(row.scores[place])
+                best = Match(int(starts[place]), number + 1, int(source_starts[place]), place + 1, score)
         return best
 
     def find_all(self, min_score: float, places: Sequence[tuple[int, int]]) -> list[Match]:
@@ -139,6 +152,21 @@ class SentenceAlignment:
                 matches.append(match)
                 waiting += [(begin, match.begin), (match.end, end)]
         return sorted(matches)
+
+    def _fill(self, begin: int, end: int) -> Iterator[_Row]:
+        """Yield the scores that end in each of the target's sentences from ``begin`` to before ``end``."""
+        width = len(self._source)
+        costs = SOURCE_GAP * np.arange(width)
+        scores = np.zeros(width + 1)  # the first stands before the source, so that the others need not be moved
+        for first in range(begin, end if width else begin, BATCH_SENTENCES):
+            for values in self._compute_values(first, end):
+                before, extended, above = scores[:-1], scores[:-1] + values, scores[1:] - TARGET_GAP
+                # leaving out k sentences of the source costs k times the same: the best place to come from is a maximum
+                raised = np.maximum(np.maximum(extended, above), 0.0) + costs
+                largest = np.maximum.accumulate(raised)
+                scores = np.zeros(width + 1)
+                np.subtract(largest, costs, out=scores[1:])
+                yield _Row(before, extended, above, raised, largest, scores[1:])
 
     def _compare(self, begin: int, end: int) -> Floats:
         """Return the cosines of a batch of the target's sentences, ``[n, s]``."""
@@ -166,10 +194,10 @@ class SentenceAlignment:
         return values
 
 
-def _shift(row: npt.NDArray[Any], first: float) -> npt.NDArray[Any]:
+def _shift(row: Integers) -> Integers:
     """Return a row moved by one place to the right."""
     moved = np.empty_like(row)
-    moved[0], moved[1:] = first, row[:-1]
+    moved[0], moved[1:] = 0, row[:-1]
     return moved
 
 

@@ -296,6 +296,8 @@ def leave_out_quotations(target: PreparedText, source: PreparedText, runs: Seque
     Independent reports of one event quote the same words. A quotation is the same if `MIN_SHARE_INSIDE` of it are in
     runs, whose other side is in quotations.
     """
+    if not runs:
+        return target
     quotations, others = (next(part for part in side.parts if part.kind == "quotation") for side in (target, source))
     places = np.array([run.source for run in runs], np.int64).reshape(-1, 2)
     inside = measure_overlaps(others.spans, places) >= MIN_SHARE_INSIDE * np.diff(places, axis=1).ravel()

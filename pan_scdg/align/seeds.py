@@ -5,7 +5,7 @@ algorithm for plagiarism detection: the best-performing approach at PAN 2014 tex
 inverse sentence frequencies are computed over both texts together.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -114,9 +114,9 @@ class Comparison:
     """The units of a target and of a source as vectors of weighted stems."""
 
     def __init__(self, target: PreparedText, source: PreparedText) -> None:
-        vocabulary = self._vocabulary = dict[str, int]()
+        stems = dict.fromkeys((*target.stems, *source.stems))
+        vocabulary = self._vocabulary = dict(zip(stems, range(len(stems))))
         self._target, self._source = (_count_stems(text, vocabulary) for text in (target, source))
-        self._target.resize(self._target.shape[0], len(vocabulary))
         frequencies = sum(np.bincount(m.indices, minlength=len(vocabulary)) for m in (self._target, self._source))
         units = self._target.shape[0] + self._source.shape[0]
         self._weights: Floats = np.log(units / np.maximum(frequencies, 1))
@@ -132,7 +132,8 @@ class Comparison:
             seeds = np.empty(int(kept.sum()), _SEEDS)
             seeds["target"], seeds["source"] = start + cosines.row[kept], cosines.col[kept]
             seeds["cosine"] = cosines.data[kept]
-            batches.append(seeds[self._compute_dice(seeds) >= min_dice])
+            if len(seeds):  # those of unrelated texts are few
+                batches.append(seeds[self._compute_dice(seeds) >= min_dice])
         return [Seed(*seed) for seed in _keep_best(np.concatenate(batches)).tolist()]
 
     def _compute_dice(self, seeds: npt.NDArray[Any]) -> Floats:
@@ -164,10 +165,12 @@ class Comparison:
         return _compute_cosine(a, b)
 
     def _normalise(self, counts: "csr_array") -> "csr_array":
-        weighted = counts.multiply(self._weights[None, :]).tocsr()
-        norms = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+        weighted = counts.copy()
+        weighted.data *= self._weights[counts.indices]
+        norms = np.sqrt((weighted**2).sum(axis=1))
         norms[norms == 0] = 1.0
-        return weighted.multiply(1 / norms[:, None]).tocsr()
+        weighted.data *= np.repeat(1 / norms, np.diff(counts.indptr))
+        return weighted
 
 
 def _sum_rows(counts: "csr_array", rows: range) -> Floats:
@@ -182,15 +185,15 @@ def _compute_cosine(a: Floats, b: Floats) -> float:
     return float(a @ b) / norm if norm else 0.0
 
 
-def _count_stems(text: PreparedText, vocabulary: dict[str, int]) -> "csr_array":
-    """Return the count of each stem in each unit, ``[units, stems so far]``; new stems join the vocabulary."""
+def _count_stems(text: PreparedText, vocabulary: Mapping[str, int]) -> "csr_array":
+    """Return the count of each stem in each unit, ``[units, stems]``."""
     import scipy.sparse as sp
 
-    numbers = np.array([vocabulary.setdefault(stem, len(vocabulary)) for stem in text.stems], np.int64)
-    columns = numbers[text.stem_places]
-    rows = np.repeat(np.arange(len(text.units)), text.units[:, 1] - text.units[:, 0])
-    shape = (len(text.units), len(vocabulary))
-    return sp.coo_array((np.ones(len(columns)), (rows, columns)), shape).tocsr()
+    columns = np.array([vocabulary[stem] for stem in text.stems], np.int64)[text.stem_places]
+    ends = np.concatenate([[0], text.units[:, 1]])
+    counts = sp.csr_array((np.ones(len(columns)), columns, ends), (len(text.units), len(vocabulary)))
+    counts.sum_duplicates()
+    return counts
 
 
 def _keep_best(seeds: npt.NDArray[Any]) -> npt.NDArray[Any]:

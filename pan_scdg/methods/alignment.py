@@ -238,7 +238,7 @@ class AlignmentMethod(Method):
         """
         first, second = self._encode(target, source, alignment)
         sentences = align_sentences(first, second, alignment)
-        least = MIN_MATCH if others else min(MIN_MATCH, sentences.find_best().score)
+        least = MIN_MATCH if others else min(MIN_MATCH, sentences.find_best_score())
         spans, related = first.prepared.spans[first.prepared.counted], related[first.prepared.counted]
         is_free = [not any(Span(*span).overlaps(other.target) for other in others) for span in spans.tolist()]
         runs = [list(run) for free, run in groupby(range(len(spans)), is_free.__getitem__) if free]
@@ -314,7 +314,7 @@ def _measure_alignment(
     ]
     sentences, others = first.counted_vectors, second.vectors
     return {
-        "alignment": align_sentences(first, second, alignment).find_best().score,
+        "alignment": align_sentences(first, second, alignment).find_best_score(),
         "similarity": max(counted, default=0.0),
         **measure_vectors(sentences, measure_nearest_own(sentences), others),
         "copied": float(alignment.count_copied_words() if line is None else 0),
@@ -327,7 +327,7 @@ def bound_score(settings: AlignmentSettings, target: EncodedText, own: Floats, o
     """Return the score of a pair whose texts have no words in common; see `measure_vectors`."""
     sentences = target.counted_vectors
     values = {
-        "alignment": SentenceAlignment(sentences, others).find_best().score,
+        "alignment": SentenceAlignment(sentences, others).find_best_score(),
         **measure_vectors(sentences, own, others),
         "words": float(len(target.prepared.forms)),
     }

@@ -124,6 +124,8 @@ def _is_boundary(text: str, gap: Gap) -> bool:
     """Return True if the gap lies between two sentences."""
     if gap.newlines > 1 or (gap.newlines == 1 and _separates_lines(text, gap)):
         return True
+    if text[gap.start - 1].isalpha():
+        return False  # the usual case, detected in a fifth of the time
     indent = text[gap.line_start : min(gap.token_start, gap.line_start + 8)]
     begins_line = gap.token_start - gap.line_start <= 8 and not indent.strip(" \t>*_#")
     word = text[max(gap.token_start, gap.start - 64) : gap.start]

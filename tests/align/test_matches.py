@@ -68,7 +68,9 @@ def test_the_best_alignment_is_that_of_smith_and_waterman(targets: int, sources:
     values = restate_values(target, source, seeds)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matches, "BATCH_SENTENCES", batch)
-        match = SentenceAlignment(target, source, seeds).find_best()
+        alignment = SentenceAlignment(target, source, seeds)
+        match = alignment.find_best()
+        assert alignment.find_best_score() == match.score
     assert match.score == pytest.approx(restate_best(values), abs=1e-5)
     if match.score:  # the places are those of the score
         part = values[match.begin : match.end, match.source_begin : match.source_end]
@@ -79,6 +81,7 @@ def test_the_best_alignment_is_that_of_smith_and_waterman(targets: int, sources:
 def test_a_text_without_sentences_has_no_alignment(sizes: tuple[int, int]) -> None:
     texts = [np.eye(3, dtype=np.float32)[:size] if size else np.zeros((0, 0), np.float32) for size in sizes]
     assert SentenceAlignment(*texts).find_best() == NO_MATCH
+    assert SentenceAlignment(*texts).find_best_score() == 0
     assert SentenceAlignment(*texts).find_all(0.0, [(0, len(texts[0]))]) == []
 
 
