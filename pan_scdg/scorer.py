@@ -19,10 +19,8 @@ from pan_scdg.jobs.options import choose_device
 from pan_scdg.jobs.pipeline import BATCH_CHARACTERS, MeasuredPairs, compute_pairs, score_pairs
 from pan_scdg.jobs.rerank import rank_texts
 from pan_scdg.jobs.worker import PairWorker
-from pan_scdg.lm.engine import EngineName
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.methods import Measurements, MethodOptions
-from pan_scdg.methods.gains import open_model
 from pan_scdg.notices import Notices
 from pan_scdg.profile import Profile, load_profile
 from pan_scdg.records import DocumentPair, MeasuredPassage, Ranked, Ranking, TextFile, TokenGains
@@ -32,6 +30,7 @@ from pan_scdg.report.wording import describe_reasons, list_origins
 from pan_scdg.results.job import JobFile
 from pan_scdg.results.records import SIDES, DecidedPair, Decision, Finding
 from pan_scdg.scdg.aggregation import Floats
+from pan_scdg.settings import EngineName
 
 TARGET, SOURCE = "target", "source"
 MAX_PAIRS_AHEAD = 16
@@ -352,7 +351,7 @@ class Scorer:
 
     @cached_property
     def _model(self) -> ScoringModel:
-        return open_model(self.profile, self._options) if self.profile.decide is None else self._worker.model
+        return self._options.open_model(self.profile) if self.profile.decide is None else self._worker.model
 
     def _check_open(self) -> None:
         if self._closed:

@@ -18,6 +18,8 @@ DAAC_ROUTES: tuple[Route, ...] = ("bm25-sentence", "dense-sentence", "abstract")
 Bm25Engine = Literal["fts5", "terrier", "impact"]
 """SQLite's FTS5, PyTerrier, or the package's own index, which ranks exactly as PyTerrier does and needs no Java."""
 EncoderDtype = Literal["float32", "bfloat16"]
+EngineName = Literal["packed", "reference"]
+"""How a language model computes: many inputs together, or one at a time."""
 
 
 def _check_aggregation(name: str) -> str:

@@ -28,9 +28,8 @@ from pan_scdg.bundled import find_bundled
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import find_model
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.source_retrieval import Corpus, find_qrels, read_qrels, read_queries
-from pan_scdg.pan.text_alignment import read_text
+from pan_scdg.pan.text_alignment import format_detection, read_text
 from pan_scdg.progress import Progress
 from pan_scdg.records import Passage
 from studies import authors as published

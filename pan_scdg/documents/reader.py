@@ -21,8 +21,19 @@ from pan_scdg.documents.odt import convert_odt
 from pan_scdg.documents.pdf import PASSWORD, convert_pdf
 from pan_scdg.errors import UserError, get_first_line, need_packages
 from pan_scdg.normal_form import SURPLUS_MARKS, drop_surplus_marks
-from pan_scdg.pan.file_types import DOCX, ODT, OLE, PAGE, PDF, REMEDIES, ZIP, find_foreign_format, recognise_format
-from pan_scdg.pan.untrusted import open_regular, read_any_encoding
+from pan_scdg.pan.untrusted import (
+    DOCX,
+    ODT,
+    OLE,
+    PAGE,
+    PDF,
+    REMEDIES,
+    ZIP,
+    find_foreign_format,
+    open_regular,
+    read_any_encoding,
+    recognise_format,
+)
 
 MARKDOWN = ".md"
 PLAIN = (".txt", MARKDOWN)

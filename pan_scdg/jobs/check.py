@@ -10,7 +10,6 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.check_input import CheckInput, CheckPaths, Indices, collect_texts
 from pan_scdg.jobs.decisions import DecisionRule, compare_with_cohorts, require_threshold
 from pan_scdg.jobs.options import RunOptions, make_job
-from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
 from pan_scdg.jobs.pipeline import DecidedPairs, MeasuredPairs, compute_pairs
 from pan_scdg.jobs.runner import Run, Task, run_task
 from pan_scdg.jobs.worker import PairWorker
@@ -28,7 +27,16 @@ from pan_scdg.report.table import ENCODING, format_best, format_pairs, format_te
 from pan_scdg.results.files import PAGE, PAIRS_TABLE, TEXTS, TEXTS_TABLE, write_lines
 from pan_scdg.results.folder import WorkFolder, require_job
 from pan_scdg.results.job import CheckFacts, JobFile
-from pan_scdg.results.records import ANNOUNCED, SHARED, DecidedPair, ScoreLine, TextLine
+from pan_scdg.results.records import (
+    ANNOUNCED,
+    SHARED,
+    DecidedPair,
+    ScoreLine,
+    TextLine,
+    write_decisions,
+    write_gains,
+    write_passages,
+)
 
 MAX_PAIRS = 10_000
 """Up to this number all pairs are scored; from more, a first stage leaves out those that cannot be reuse."""
@@ -157,7 +165,7 @@ class TextCheck(Task[ScoreLine]):
         """Stage scores, decisions, passages, gains, texts, tables and the page."""
         texts = {text.compared: text.shown.text for text in self.input.texts}
         files = [
-            write_scores(work, self.directions),
+            work.write_scores(pair.key for pair in self.directions),
             write_decisions(work.staged, self.decided.values()),
             *write_passages(work.staged, self.decided, lambda pair, passage: _quote(pair, passage, texts)),
             *write_gains(work.staged, self.decided),

@@ -10,7 +10,6 @@ from pan_scdg.errors import UserError
 from pan_scdg.jobs.calibrate import check_scores_profile
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.jobs.options import choose_recorded
-from pan_scdg.jobs.pair_files import write_decisions, write_passages, write_scores
 from pan_scdg.jobs.pairs import (
     NO_PASSAGE,
     add_detections,
@@ -23,10 +22,9 @@ from pan_scdg.jobs.pipeline import DecidedPairs
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.methods import Measurements, MethodOptions
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import DETECTED
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
-from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
+from pan_scdg.pan.text_alignment import DETECTED, name_detection, read_pairs, read_text
 from pan_scdg.pan.truth import read_feature_files
 from pan_scdg.pan.untrusted import is_file
 from pan_scdg.profile import Profile
@@ -34,7 +32,17 @@ from pan_scdg.progress import format_count
 from pan_scdg.records import DocumentPair, MeasuredPassage, Passage, Reason, Span
 from pan_scdg.results.files import DECISIONS, GAINS, PASSAGES, SCORES, read_lines, read_optional
 from pan_scdg.results.folder import ScoreFile, WorkFolder, list_changed_files, open_result, require_job
-from pan_scdg.results.records import FEW_WORDS, NOT_SCORED, DecidedPair, Key, PassageLine, ScoreLine, read_decisions
+from pan_scdg.results.records import (
+    FEW_WORDS,
+    NOT_SCORED,
+    DecidedPair,
+    Key,
+    PassageLine,
+    ScoreLine,
+    read_decisions,
+    write_decisions,
+    write_passages,
+)
 
 NOT_SEARCHED = Reason("not_searched")
 NO_SCORE = "the result has no score of this pair"
@@ -157,7 +165,7 @@ def _detect(
 def _copy_scores(work: WorkFolder[ScoreLine], result: Path, pairs: Sequence[DocumentPair]) -> str:
     """Copy the scores into the new result."""
     work.scores.append(read_lines(result / SCORES, ScoreLine.from_json))
-    return write_scores(work, pairs)
+    return work.write_scores(pair.key for pair in pairs)
 
 
 def _describe_new_positives(decided: Iterable[DecidedPair]) -> list[str]:

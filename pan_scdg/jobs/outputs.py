@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.normal_form import compose
-from pan_scdg.pan.detections import DETECTED
 from pan_scdg.pan.runs import RUN_NAMES
-from pan_scdg.pan.text_alignment import name_detection
+from pan_scdg.pan.text_alignment import DETECTED, name_detection
 from pan_scdg.pan.truth import TAG, read_features, read_reference
 from pan_scdg.pan.untrusted import is_file, list_directory
 from pan_scdg.progress import format_count

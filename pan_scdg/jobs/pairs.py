@@ -10,26 +10,30 @@ from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.jobs.decisions import DecisionRule, require_threshold
 from pan_scdg.jobs.options import OnError, RunOptions, choose_items, make_job
-from pan_scdg.jobs.pair_files import write_decisions, write_gains, write_passages, write_scores
 from pan_scdg.jobs.pipeline import MeasuredPairs, compute_pairs, score_pairs
 from pan_scdg.jobs.runner import Run, Task, run_task
 from pan_scdg.jobs.worker import PairWorker
-from pan_scdg.methods import UNKNOWN_SCRIPT, MethodOptions
-from pan_scdg.methods.alignment import OTHER_LANGUAGE
+from pan_scdg.methods import MethodOptions
 from pan_scdg.normal_form import compose
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.prepare import read_names
-from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
+from pan_scdg.pan.text_alignment import format_detection, name_detection, read_pairs, read_text
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, format_count
 from pan_scdg.records import DocumentPair, Passage, Reason, Span
-from pan_scdg.report.wording import DISGUISE, NOT_ENGLISH, UNLIKE_WORDS, describe_fact, describe_reason
+from pan_scdg.report.wording import describe_fact, name_kind
 from pan_scdg.results.files import DECISIONS, GAINS, SCORES, write_lines
 from pan_scdg.results.folder import ScoreFile, WorkFolder
-from pan_scdg.results.records import DISGUISED, SIDES, DecidedPair, GainsLine, ScoreLine
-from pan_scdg.scdg.calibration_range import RARE_WORDS
+from pan_scdg.results.records import (
+    SIDES,
+    DecidedPair,
+    GainsLine,
+    ScoreLine,
+    write_decisions,
+    write_gains,
+    write_passages,
+)
 
 MIN_DETECTIONS = 2
 """With fewer, TIRA's check refuses a result."""
@@ -103,7 +107,7 @@ class PairDetection(Task[ScoreLine]):
 
     def write(self, work: WorkFolder[ScoreLine]) -> list[str]:
         """Stage detections, passages, decisions, scores and gains."""
-        files = [write_scores(work, self.pairs)]
+        files = [work.write_scores(pair.key for pair in self.pairs)]
         if not self.options.scores_only:
             detected = {pair: add_detections(pair, one, self.worker) for pair, one in self.decided.items()}
             self.decided = {pair: add_names(one, self.names) for pair, (one, _) in detected.items()}
@@ -142,11 +146,9 @@ def _read_gains(pairs: Sequence[DocumentPair], scores: ScoreFile[ScoreLine]) -> 
 
 def note_languages(decided: Mapping[DocumentPair, DecidedPair], notices: Notices) -> None:
     """Count the texts in scripts or languages that the profile does not know, and those that are disguised."""
-    told = {RARE_WORDS: UNLIKE_WORDS, OTHER_LANGUAGE: NOT_ENGLISH, DISGUISED: DISGUISE}
     for pair, one in decided.items():
         for reason in one.record.reasons:
-            if reason.code in {UNKNOWN_SCRIPT, *told}:
-                what = told.get(reason.code) or describe_reason(reason, one.record)
+            if what := name_kind(reason, one.record):
                 characters = reason.numbers.get("characters")
                 text = pair.source if reason.numbers.get("side") == SIDES[1] else pair.suspicious
                 notices.add(f"{what} ({characters})" if characters else what, str(text.path))

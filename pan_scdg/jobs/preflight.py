@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from pan_scdg.errors import UserError, escape_controls, get_first_line
-from pan_scdg.jobs.clock import FIRST_STAGE_SHARE, LIMIT_HOURS, WRITING_SHARE
 from pan_scdg.jobs.cluster import Devices, open_workers
 from pan_scdg.jobs.options import choose_device
 from pan_scdg.jobs.retrieval import RetrievalWorker
+from pan_scdg.jobs.runner import FIRST_STAGE_SHARE, LIMIT_HOURS, WRITING_SHARE
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.jobs.workload import Encoding, Scoring, count_encoding, count_scoring, read_some_pairs
 from pan_scdg.lm.attention import BACKENDS

@@ -16,7 +16,6 @@ from pan_scdg.jobs.options import RunOptions, Sample, choose_device, hash_job_co
 from pan_scdg.jobs.pairs import detect_pairs
 from pan_scdg.jobs.retrieval import RetrievalWorker, retrieve_sources
 from pan_scdg.jobs.worker import PairWorker
-from pan_scdg.lm.engine import EngineName
 from pan_scdg.models.devices import describe_machine
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import detect_task, hash_input
@@ -31,6 +30,7 @@ from pan_scdg.results.folder import list_packages, read_code, read_job, write_js
 from pan_scdg.results.job import JobFile, TaskName
 from pan_scdg.results.records import Decision, ScoreLine
 from pan_scdg.retrieval.candidates import read_stages
+from pan_scdg.settings import EngineName
 from pan_scdg.version import __version__
 
 REPRODUCTION = "reproduction.json"

@@ -14,7 +14,6 @@ from typing import Any
 
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.clock import Clock
 from pan_scdg.jobs.cluster import Devices, Workers, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
 from pan_scdg.jobs.options import RunOptions, choose_items, make_job
@@ -31,10 +30,8 @@ from pan_scdg.jobs.rerank import (
     score_candidates,
     select_scored,
 )
-from pan_scdg.jobs.runner import Run, Task, run_task
-from pan_scdg.lm.engine import EngineName
+from pan_scdg.jobs.runner import Clock, Run, Task, run_task
 from pan_scdg.lm.model import ScoringModel
-from pan_scdg.lm.offsets import make_locator
 from pan_scdg.logs import say
 from pan_scdg.models.devices import choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder, EncoderUse, TokenisedTexts, knows_script, load_encoder_tokenizer
@@ -61,8 +58,8 @@ from pan_scdg.retrieval.candidates import (
 )
 from pan_scdg.retrieval.dense import DenseSearch, EncodeTask, Searched, SearchTask, open_encoder, release_encoders
 from pan_scdg.retrieval.index import BM25, UNFINISHED, build_bm25, build_indexes, check_index, describe_index
-from pan_scdg.scdg.sequences import Offsets, ScoringInput
-from pan_scdg.settings import RetrievalSettings, Route
+from pan_scdg.scdg.sequences import Offsets, ScoringInput, TokenLocator
+from pan_scdg.settings import EngineName, RetrievalSettings, Route
 from pan_scdg.text.units import show_as_read
 
 INDEX = "index"
@@ -417,7 +414,7 @@ def write_results(
     else:
         write_stages(folder / CANDIDATES, stages)
     if worker.model is not None and (keep_gains or compares_gains(settings)):
-        locator = make_locator(worker.model)
+        locator = TokenLocator(worker.model.tokenizer)
         offsets = {query.query_id: locator.locate_query(query.text).offsets for query in queries}
         rankings = {query_id: result.ranking for query_id, result in ranked.items()}
         files.append(write_evidence(folder, corpus, queries, rankings, scores, offsets))

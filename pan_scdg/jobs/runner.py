@@ -4,25 +4,33 @@ A task says what it reads, what it computes and which files it writes; all else 
 retrieval.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol
 
-from pan_scdg.jobs.clock import Clock
 from pan_scdg.jobs.cluster import Workers, open_workers
 from pan_scdg.jobs.metadata import write_metadata
 from pan_scdg.jobs.options import Partial, RunOptions
-from pan_scdg.lm.model import name_engine
 from pan_scdg.logs import say
 from pan_scdg.models.find import FoundModel, describe_models
 from pan_scdg.notices import Notices
-from pan_scdg.progress import Stopwatch
-from pan_scdg.report.pages import write_page
+from pan_scdg.progress import Progress, Stopwatch
 from pan_scdg.results.files import PAGE
 from pan_scdg.results.folder import Item, WorkFolder, open_result, require_job
 from pan_scdg.results.job import JobFile
+
+LIMIT_HOURS = 24
+"""TIRA's limit."""
+WRITING_SHARE = 0.02
+"""Share of the time until a deadline that is left for the last tasks and the results."""
+FIRST_STAGE_SHARE = 0.75
+"""Share of it that indexes and first stage may take: candidates by BM25 alone are worth more scored than others not."""
+
+MEASURED_SHARE = 0.005
+"""Share of it, seven minutes of 24 hours, after which the speed of an index says whether it can end in time."""
 
 
 class Worker(Protocol):
@@ -44,6 +52,58 @@ class Run(NamedTuple, Generic[Item]):
     workers: Workers[Any, Any]
     compute: Callable[[Iterable[Any]], Iterator[Any]]
     """Computes parts by the workers, in order; with a deadline it may end before the last one."""
+
+
+class Clock:
+    """Measures the time until a deadline, of which some is left for what follows.
+
+    Args:
+        hours: until the results have to be written.
+    """
+
+    def __init__(self, hours: float) -> None:
+        self._began, self._seconds = time.monotonic(), hours * 3600
+
+    def is_late(self) -> bool:
+        """Return True if the results have to be written now."""
+        return self._measure() >= 1 - WRITING_SHARE
+
+    def is_late_to_score(self) -> bool:
+        """Return True if what is not searched yet would leave too little time for the scores."""
+        return self._measure() >= FIRST_STAGE_SHARE
+
+    def watch(self, progress: Progress, rerank: bool) -> Callable[[], bool]:
+        """Return a function that returns True as soon as a stage is late, or cannot end in time at its speed.
+
+        Args:
+            progress: of the stage, which has not begun; the time of its first items, with that of loading, is no speed.
+            rerank: the stage has to leave time for scores.
+        """
+        share, start = FIRST_STAGE_SHARE if rerank else 1 - WRITING_SHARE, progress.done
+        first: list[tuple[float, int]] = []
+
+        def is_late() -> bool:
+            now = self._measure()
+            if now >= share:
+                return True
+            if progress.total is None or progress.done == start:
+                return False
+            first.append((now, progress.done))
+            began, done = first[0]
+            del first[1:]
+            if now - began < MEASURED_SHARE or progress.done == done:
+                return False
+            end = now + (progress.total - progress.done) * (now - began) / (progress.done - done)
+            if end > share:
+                hours, limit = (value * self._seconds / 3600 for value in (end, share))
+                say([f"warning: {progress.stage} would take until hour {hours:.3g} of {limit:.3g}: it is left out"])
+            return end > share
+
+        return is_late
+
+    def _measure(self) -> float:
+        """Return the share of the time that has passed."""
+        return (time.monotonic() - self._began) / self._seconds
 
 
 class Task(ABC, Generic[Item]):
@@ -116,10 +176,12 @@ def run_task(task: Task[Item]) -> list[str]:
             task.compute(Run(work, workers, partial(workers.map, is_late=is_late)))
         files = task.write(work)
         if options.report:
+            from pan_scdg.report.pages import write_page
+
             files.append(write_page(work.staged, task.job, options.input))
             page.append(f"report: {options.output / PAGE}")
         if options.metadata:
             files.append(write_metadata(work.staged, task.job, task.watch.seconds))
         incidents = [*work.scores.list_incidents(), *workers.incidents]
-        work.publish(files, replace(task.job, engine=name_engine(options.engine, incidents), incidents=incidents))
+        work.publish(files, task.job.add_incidents(incidents))
     return [*task.notices.list_warnings(), *task.lines, *task.summarise(), *page]

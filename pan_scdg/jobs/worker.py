@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pan_scdg.align.locator import PassageLocator, open_locator
 from pan_scdg.errors import InputError
 from pan_scdg.jobs.cluster import open_same_models
-from pan_scdg.lm.model import ScoringModel
-from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import Measurements, Method, MethodOptions
-from pan_scdg.methods.gains import measure_passages, open_explanation, open_model
-from pan_scdg.models.encoder import EncoderUse
 from pan_scdg.models.find import FoundModel
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Profile
 from pan_scdg.records import DocumentPair, MeasuredPassage, TextPair, TokenGains
+
+if TYPE_CHECKING:
+    from pan_scdg.align.locator import PassageLocator
+    from pan_scdg.lm.model import ScoringModel
+    from pan_scdg.methods.gains import GainMethod
+    from pan_scdg.models.encoder import EncoderUse
 
 
 class ScoreTask(NamedTuple):
@@ -111,7 +112,7 @@ class PairWorker:
         passages = self.method.locate(pair.target, pair.source, self.locator, positive=task.with_counted)
         if not task.with_gains:
             return tuple(one._replace(passage=pair.restore(one.passage)) for one in passages), None
-        measured = measure_passages(self.model, self.token_locator, pair, [one.passage for one in passages])
+        measured = self.gain_method.measure_passages(pair, [one.passage for one in passages])
         spans = restore_spans(pair.original_target, [span for one in measured for span in one.spans]).tolist()
         values = (gain for one in measured for gain in one.gains)
         tokens = {(begin, end): gain for (begin, end), gain in zip(spans, values, strict=True) if begin < end}
@@ -122,34 +123,32 @@ class PairWorker:
         return located, TokenGains(*zip(*sorted(tokens.items()), strict=True)) if tokens else None
 
     @cached_property
-    def token_locator(self) -> TokenLocator:
-        """Return what finds the characters of tokens."""
-        return make_locator(self.model)
-
-    @cached_property
-    def locator(self) -> PassageLocator | None:
+    def locator(self) -> "PassageLocator | None":
         """Return what finds the passages of the table ``[passages]``; None without one."""
-        passages = self.profile.passages
-        return None if passages is None else open_locator(passages.encoder, self.options.device, self.method.encoder)
+        if self.profile.passages is None:
+            return None
+        from pan_scdg.align.locator import open_locator
+
+        return open_locator(self.profile.passages.encoder, self.options.device, self.method.encoder)
 
     @cached_property
-    def gain_method(self) -> Method:
+    def gain_method(self) -> "GainMethod":
         """Return the method that decides by gains, or explains the scores of another one by the gains of all tokens."""
         if self.profile.gains is None:
             raise ValueError(f"profile {self.profile.name} has no table [gains]")
-        return open_explanation(self.method, self.profile.gains, self.model)
+        return self.profile.gains.open_explanation(self.method, self.model)
 
     @cached_property
-    def model(self) -> ScoringModel:
+    def model(self) -> "ScoringModel":
         """Return the language model of the profile, which explains if another method decides."""
-        return self.method.language_model or open_model(self.profile, self.options)
+        return self.method.language_model or self.options.open_model(self.profile)
 
     def list_models(self) -> dict[str, FoundModel]:
         """Return the models that the result depends on, by their names in the job; see `identify`."""
         models = {**self.method.models, **({} if self.locator is None else self.locator.models)}
         return {**models, **({"language_model": self.model.found} if self.explains else {})}
 
-    def list_encoders(self) -> dict[str, EncoderUse]:
+    def list_encoders(self) -> "dict[str, EncoderUse]":
         """Return how the encoders of method and passages are loaded, by their names in the job."""
         return {**self.method.encoders, **({} if self.locator is None else self.locator.encoders)}
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +55,10 @@ from pan_scdg.scdg.sequences import ScoringInput
 if TYPE_CHECKING:
     import torch
 
-    from pan_scdg.settings import ModelSettings
+    from pan_scdg.settings import EngineName, ModelSettings
 
 GroupResult = tuple[int, list[LogProbs]]
 """The number of a group of inputs, and the log-probabilities of each input."""
-EngineName = Literal["packed", "reference"]
 CPU_ROWS = 128
 """Fewest targets whose logits a CPU computes at a time, since each product reads all weights of the head."""
 CPU_LOGITS = 1 << 22
@@ -105,7 +104,7 @@ class Engine(Protocol):
         ...
 
 
-def make_engine(name: EngineName | None, lm: LanguageModel, settings: "ModelSettings") -> Engine:
+def make_engine(name: "EngineName | None", lm: LanguageModel, settings: "ModelSettings") -> Engine:
     """Return the engine of that name; without a name the packed one, or the reference if the model cannot be packed.
 
     Raises:

@@ -1,23 +1,24 @@
 """A frozen language model that scores token ids: found at once, loaded when something is scored."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.attention import find_backend
-from pan_scdg.lm.engine import Engine, EngineName, GroupResult, make_engine
-from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.models.checkpoint import PUBLISHED, count_positions, read_config
 from pan_scdg.models.devices import are_calls_halved, check_device, choose_dtype, limit_call
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
 from pan_scdg.models.load import load_model, load_tokenizer
+from pan_scdg.results.job import ONE_AT_A_TIME
 from pan_scdg.scdg.sequences import ScoringInput
-from pan_scdg.settings import ModelSettings
+from pan_scdg.settings import EngineName, ModelSettings
 
-ONE_AT_A_TIME = "inputs were computed one at a time"
+if TYPE_CHECKING:
+    from pan_scdg.lm.engine import Engine, GroupResult
+    from pan_scdg.lm.logprobs import LogProbs
 
 
 class ScoringModel:
@@ -80,7 +81,7 @@ class ScoringModel:
                 f'lower {field} in the profile, or give the model more: positions = "extended" or "yarn" in [model]',
             )
 
-    def compute_log_probs(self, inputs: Sequence[ScoringInput]) -> list[LogProbs]:
+    def compute_log_probs(self, inputs: Sequence[ScoringInput]) -> "list[LogProbs]":
         """Return the log-probability in nats of each target token given all before it, float32 ``[n]`` for each input.
 
         The inputs of a call are computed together, so that last digits depend on all of them.
@@ -91,9 +92,13 @@ class ScoringModel:
         """
         return next(self.compute_groups(inputs, [range(len(inputs))]))[1] if inputs else []
 
-    def compute_groups(self, inputs: Sequence[ScoringInput], groups: Sequence[Sequence[int]]) -> Iterator[GroupResult]:
+    def compute_groups(
+        self, inputs: Sequence[ScoringInput], groups: Sequence[Sequence[int]]
+    ) -> "Iterator[GroupResult]":
         """Yield the number of each group with its log-probabilities, as soon as they are computed; see `Engine`."""
         if self._engine is None:
+            from pan_scdg.lm.engine import make_engine
+
             lm = load_model(
                 self.folder,
                 self.settings,
@@ -132,9 +137,3 @@ class ScoringModel:
         incidents = tuple(self.incidents[self._taken_incidents :])
         self._taken_incidents += len(incidents)
         return incidents
-
-
-def name_engine(asked: EngineName | None, incidents: Iterable[str]) -> EngineName:
-    """Return the engine that computed, by what was asked for and the incidents of all scores."""
-    is_reference = asked == "reference" or any(one.startswith(ONE_AT_A_TIME) for one in incidents)
-    return "reference" if is_reference else "packed"

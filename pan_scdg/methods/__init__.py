@@ -24,12 +24,11 @@ from pan_scdg.records import MeasuredPassage, Passage, Reason, Span, TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.thresholds import Choice, choose_threshold
-from pan_scdg.settings import Calibration, ProfileTables, Table
+from pan_scdg.settings import Calibration, EngineName, ProfileTables, Table
 
 if TYPE_CHECKING:
     from pan_scdg.align.locator import PassageLocator
     from pan_scdg.align.vectors import SentenceEncoder
-    from pan_scdg.lm.engine import EngineName
     from pan_scdg.lm.model import ScoringModel
     from pan_scdg.models.encoder import EncoderUse
 
@@ -153,12 +152,19 @@ class MethodOptions:
     """Folder of the language model; None: found by its name in the profile."""
     vectors: Path | None = None
     """Folder of document vectors, for the method ``vectors``."""
-    engine: "EngineName | None" = None
+    engine: EngineName | None = None
     """None: packed if the model can be."""
     keep_gains: bool = False
     """Return the gain of every token."""
     all_settings: bool = False
     """Measure what ``calibrate`` chooses from, for example all n of the grid."""
+
+    def open_model(self, profile: ProfileTables) -> "ScoringModel":
+        """Return the language model of a profile; it is found now and loaded for the first input."""
+        from pan_scdg.lm.model import ScoringModel
+
+        settings, raw_text = profile.need_model(), profile.raw_text
+        return ScoringModel(settings, self.device, folder=self.model, engine=self.engine, raw_text=raw_text)
 
 
 class MethodSettings(Table):

@@ -20,7 +20,6 @@ from pan_scdg.align.matches import (
     measure_vectors,
 )
 from pan_scdg.align.passages import MIN_COPIED_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
-from pan_scdg.align.selection import select_pairs
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values
 from pan_scdg.records import MeasuredPassage, Passage, Reason, Span, TextPair
@@ -157,6 +156,8 @@ class AlignmentMethod(Method):
 
     def select(self, targets: Iterable[str], sources: Iterable[str], least: float) -> list[tuple[int, int]]:
         """Return the pairs whose score may reach ``least``; see `Method.select` and `select_pairs`."""
+        from pan_scdg.align.selection import select_pairs
+
         bound = partial(bound_score, self.settings)
         return select_pairs(map(self.encoder.encode, targets), map(self.encoder.encode, sources), bound, least)
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.model import ScoringModel
-from pan_scdg.lm.offsets import TokenLocator, make_locator
 from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings, Values, check_target
 from pan_scdg.methods.logistic import LogisticWeights
 from pan_scdg.normal_form import restore_spans
@@ -23,6 +21,7 @@ from pan_scdg.scdg.sequences import (
     Offsets,
     Passes,
     ScoringInput,
+    TokenLocator,
     TokenMismatchError,
     build_pair_passes,
     build_pair_unconditional,
@@ -32,6 +31,9 @@ from pan_scdg.scdg.sequences import (
 )
 from pan_scdg.settings import AggregationName, Calibration, ProfileTables, SegmentSettings
 from pan_scdg.text.sentences import find_sentence_spans
+
+if TYPE_CHECKING:
+    from pan_scdg.lm.model import ScoringModel
 
 SEGMENTS = "segments"
 """The code of a reason: the pair exceeds the limit of the profile."""
@@ -111,10 +113,14 @@ class GainSettings(MethodSettings):
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "GainMethod":
         """Return the method; the model is found, see `ScoringModel`."""
-        model = open_model(profile, options)
+        model = options.open_model(profile)
         calibration = None if profile.decide is None else profile.decide.calibration
         measure_range = options.all_settings or (calibration is not None and calibration.range is not None)
         return GainMethod(self, model, keep_gains=options.keep_gains, measure_range=measure_range)
+
+    def open_explanation(self, method: Method, model: "ScoringModel") -> "GainMethod":
+        """Return what measures the gains of all tokens: the method that decides by them, or one beside it."""
+        return method if isinstance(method, GainMethod) else GainMethod(self, model, keep_gains=True)
 
     def compute_score(self, values: Values) -> float:
         """Return the aggregated gain in nats per token, or the probability of the logistic model."""
@@ -162,22 +168,22 @@ class PairGains(NamedTuple):
     """Tokens of the longest input, with source and separator."""
 
 
+class PassageGains(NamedTuple):
+    """The gains of the first `PASSAGE_TOKENS` tokens of a passage."""
+
+    mean: float
+    """In nats per token, each token bounded to `PASSAGE_GAIN_BOUND`; 0 for a passage without tokens."""
+    spans: list[tuple[int, int]]
+    """Characters of each token in the target; empty for a token that has none."""
+    gains: list[float]
+    """Of each token, in nats."""
+
+
 class _Plan(NamedTuple):
     """The inputs of a pair; those of the target alone are the same for all its sources."""
 
     mode: Mode
     passes: list[Passes]
-
-
-def open_model(profile: ProfileTables, options: MethodOptions) -> ScoringModel:
-    """Return the language model of a profile; it is found now and loaded for the first input, see `ScoringModel`."""
-    return ScoringModel(
-        profile.need_model(),
-        options.device,
-        folder=options.model,
-        engine=options.engine,
-        raw_text=profile.raw_text,
-    )
 
 
 class GainMethod(Method):
@@ -191,7 +197,7 @@ class GainMethod(Method):
     """
 
     def __init__(
-        self, settings: GainSettings, model: ScoringModel, *, keep_gains: bool = False, measure_range: bool = False
+        self, settings: GainSettings, model: "ScoringModel", *, keep_gains: bool = False, measure_range: bool = False
     ) -> None:
         self.settings, self.model = settings, model
         self.language_model = model
@@ -293,9 +299,27 @@ class GainMethod(Method):
         """Return the characters of the scored tokens of a target in its file, ``[n, 2]``."""
         return restore_spans(pair.original_target, self._locator.locate(pair.target, mode == "segments").offsets)
 
+    def measure_passages(self, pair: TextPair, passages: Sequence[Passage]) -> list[PassageGains]:
+        """Return the gains of each passage of a pair, given the passage in the source instead of the whole document."""
+        inputs = [self._build_passage(pair, passage) for passage in passages]
+        scored = [item for passes in inputs if len(passes.conditional.target_ids) for item in passes]
+        log_probs = iter(self.model.compute_log_probs(scored)) if scored else iter(())
+        measured = []
+        for passage, passes in zip(passages, inputs, strict=True):
+            if not len(passes.conditional.target_ids):
+                measured.append(PassageGains(0.0, [], []))
+                continue
+            alone, given = (np.asarray(next(log_probs), np.float64) for _ in range(2))
+            gains, begin = np.round(given - alone, 6), passage.target.begin
+            offsets = self._locator.locate_query(pair.target[slice(*passage.target)]).offsets.tolist()
+            spans = [(begin + first, begin + last) for first, last in offsets[: len(gains)]]
+            mean = float(np.clip(gains, -PASSAGE_GAIN_BOUND, PASSAGE_GAIN_BOUND).mean())
+            measured.append(PassageGains(mean, spans, gains.tolist()))
+        return measured
+
     @cached_property
     def _locator(self) -> TokenLocator:
-        return make_locator(self.model)
+        return TokenLocator(self.model.tokenizer)
 
     def _plan(self, pair: TextPair) -> _Plan:
         """Return the inputs of a pair: one of each pass, or one for each segment if the pair is too long."""
@@ -327,51 +351,13 @@ class GainMethod(Method):
             pair.target_id,
         )
 
-
-def open_explanation(method: Method, settings: GainSettings, model: ScoringModel) -> Method:
-    """Return the method that measures the gains of all tokens: the one that decides by them, or one beside it."""
-    return method if isinstance(method, GainMethod) else GainMethod(settings, model, keep_gains=True)
-
-
-class PassageGains(NamedTuple):
-    """The gains of the first `PASSAGE_TOKENS` tokens of a passage."""
-
-    mean: float
-    """In nats per token, each token bounded to `PASSAGE_GAIN_BOUND`; 0 for a passage without tokens."""
-    spans: list[tuple[int, int]]
-    """Characters of each token in the target; empty for a token that has none."""
-    gains: list[float]
-    """Of each token, in nats."""
-
-
-def measure_passages(
-    model: ScoringModel, locator: TokenLocator, pair: TextPair, passages: Sequence[Passage]
-) -> list[PassageGains]:
-    """Return the gains of each passage of a pair, given the passage in the source instead of the whole document."""
-    inputs = [_build_passage(model, pair, passage) for passage in passages]
-    scored = [item for passes in inputs if len(passes.conditional.target_ids) for item in passes]
-    log_probs = iter(model.compute_log_probs(scored)) if scored else iter(())
-    measured = []
-    for passage, passes in zip(passages, inputs, strict=True):
-        if not len(passes.conditional.target_ids):
-            measured.append(PassageGains(0.0, [], []))
-            continue
-        alone, given = (np.asarray(next(log_probs), np.float64) for _ in range(2))
-        gains, begin = np.round(given - alone, 6), passage.target.begin
-        offsets = locator.locate_query(pair.target[slice(*passage.target)]).offsets.tolist()
-        spans = [(begin + first, begin + last) for first, last in offsets[: len(gains)]]
-        mean = float(np.clip(gains, -PASSAGE_GAIN_BOUND, PASSAGE_GAIN_BOUND).mean())
-        measured.append(PassageGains(mean, spans, gains.tolist()))
-    return measured
-
-
-def _build_passage(model: ScoringModel, pair: TextPair, passage: Passage) -> Passes:
-    tokenizer = model.tokenizer
-    start = passage.target.begin
-    target = encode_text(tokenizer, pair.target[slice(*passage.target)])[:PASSAGE_TOKENS]
-    source = encode_text(tokenizer, pair.source[slice(*passage.source)])[:PASSAGE_SOURCE_TOKENS]
-    before = encode_text(tokenizer, pair.target[max(0, start - PRECEDING_CHARACTERS) : start])
-    before = before[max(0, len(before) - PRECEDING_TOKENS) :]
-    anchor = np.array([find_anchor_id(tokenizer)], np.int64)
-    context = np.concatenate([anchor, source, encode_separator(tokenizer), before])
-    return Passes(ScoringInput(np.concatenate([anchor, before]), target), ScoringInput(context, target))
+    def _build_passage(self, pair: TextPair, passage: Passage) -> Passes:
+        tokenizer = self.model.tokenizer
+        start = passage.target.begin
+        target = encode_text(tokenizer, pair.target[slice(*passage.target)])[:PASSAGE_TOKENS]
+        source = encode_text(tokenizer, pair.source[slice(*passage.source)])[:PASSAGE_SOURCE_TOKENS]
+        before = encode_text(tokenizer, pair.target[max(0, start - PRECEDING_CHARACTERS) : start])
+        before = before[max(0, len(before) - PRECEDING_TOKENS) :]
+        anchor = np.array([find_anchor_id(tokenizer)], np.int64)
+        context = np.concatenate([anchor, source, encode_separator(tokenizer), before])
+        return Passes(ScoringInput(np.concatenate([anchor, before]), target), ScoringInput(context, target))

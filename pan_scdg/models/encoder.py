@@ -15,6 +15,7 @@ import regex
 from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.models.bert import PackedBert, pack_bert, plan_calls
 from pan_scdg.models.checkpoint import (
+    check_weights,
     diagnose_tokenizer,
     drop_chance,
     list_weight_files,
@@ -31,7 +32,6 @@ from pan_scdg.models.devices import (
 from pan_scdg.models.encoder_files import Base, check_encoder, find_encoder_folder
 from pan_scdg.models.fingerprint import fingerprint_folder, fingerprint_weights
 from pan_scdg.models.linear import MAX_CPU_TOKENS, use_onednn
-from pan_scdg.models.weights import check_weights
 from pan_scdg.progress import count_tokens
 from pan_scdg.settings import EncoderDtype
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pan_scdg.errors import UserError, get_first_line
 from pan_scdg.models.checkpoint import (
+    FETCH_AGAIN,
     POSITIONS,
     PUBLISHED,
     TOKENIZER,
     TOKENIZER_CONFIG,
     ModelConfig,
     check_library,
+    check_weights,
     diagnose_tokenizer,
     drop_chance,
     make_library_config,
@@ -32,7 +34,6 @@ from pan_scdg.models.devices import (
 )
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.norms import use_fused_norms
-from pan_scdg.models.weights import FETCH_AGAIN, check_weights
 from pan_scdg.scdg.sequences import Tokenizer
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from pan_scdg.errors import UserError, UserErrors, get_first_line, need_packages
 from pan_scdg.normal_form import list_forms
-from pan_scdg.pan.detections import format_detection
-from pan_scdg.pan.text_alignment import name_detection, read_text
+from pan_scdg.pan.text_alignment import format_detection, name_detection, read_text
 from pan_scdg.pan.untrusted import (
     DOCUMENT_BYTES,
     TEXT_BYTES,

@@ -1,10 +1,10 @@
-"""Read pairs of documents in the text-alignment layout of PAN 2012 to 2025: ``pairs``, suspicious and source texts.
+"""The text-alignment layout of PAN 2012 to 2025: ``pairs``, suspicious and source texts, and the detections of a pair.
 
 Reads every layout that the official reader takes, and those of the archives (`pan.layout`). No text is read here: a
 corpus is a list of paths.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,10 @@ from pan_scdg.normal_form import list_forms, normalize
 from pan_scdg.notices import Notices
 from pan_scdg.pan.layout import find_input_folder
 from pan_scdg.pan.untrusted import check_id, is_file, list_directory, read_document, read_utf8
-from pan_scdg.records import DocumentPair, TextFile
+from pan_scdg.records import DocumentPair, Passage, TextFile
+
+DETECTED = "detected-plagiarism"
+"""The name of a feature of a system; that of the truth is `truth.TAG`."""
 
 PAIRS, SIDES = "pairs", ("susp", "src")
 MIN_ITEMS = 3
@@ -35,6 +38,31 @@ def read_text(file: TextFile) -> str:
         UserError: see `read_document`.
     """
     return read_document(file.path) if file.text is None else file.text
+
+
+def format_detection(pair: DocumentPair, passages: Sequence[Passage], name: str = DETECTED) -> bytes:
+    """Return the detection file of one pair: one feature per passage, whose ``name`` is ``plagiarism`` in truth files.
+
+    Raises:
+        ValueError: a negative offset or a length below 1, with which the official evaluator counts wrongly or stops.
+    """
+    from lxml import etree
+
+    root = etree.Element("document", {"reference": pair.suspicious.reference})
+    for p in passages:
+        if min(p.target.begin, p.source.begin) < 0 or min(p.target.length, p.source.length) < 1:
+            raise ValueError(f"{p} has a negative offset or no characters")
+        attributes = {
+            "name": name,
+            "this_offset": str(int(p.target.begin)),
+            "this_length": str(int(p.target.length)),
+            "source_reference": pair.source.reference,
+            "source_offset": str(int(p.source.begin)),
+            "source_length": str(int(p.source.length)),
+        }
+        etree.SubElement(root, "feature", attributes)
+    xml: bytes = etree.tostring(root, xml_declaration=True, encoding="utf-8", pretty_print=True)
+    return xml
 
 
 def name_detection(pair: DocumentPair) -> str:

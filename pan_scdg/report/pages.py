@@ -12,7 +12,6 @@ from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.progress import format_count
 from pan_scdg.records import MeasuredPassage, TextFile, TokenGains
 from pan_scdg.report.html import render_report, save_page
-from pan_scdg.report.query_page import render_retrieval
 from pan_scdg.report.records import (
     Excluded,
     Report,
@@ -52,6 +51,8 @@ def write_page(folder: Path, job: JobFile, directory: Path | None = None) -> str
         UserError: the input cannot be read.
     """
     if job.task == "retrieval":
+        from pan_scdg.report.query_page import render_retrieval
+
         page = render_retrieval(folder, job, _need(directory, folder))
     else:
         page = render_report(read_report(folder, job, directory))

@@ -97,6 +97,11 @@ def describe_reason(reason: Reason, decision: Decision) -> str:
     return f"{reason.code}: {numbers}" if numbers else reason.code
 
 
+def name_kind(reason: Reason, decision: Decision) -> str | None:
+    """Return the words by which a run counts the texts with a reason; None for a reason that it does not count."""
+    return describe_reason(reason, decision) if reason.code == "unknown_script" else _KINDS.get(reason.code)
+
+
 def describe_fact(reason: Reason) -> str:
     """Return the sentence of a reason that concerns all pairs."""
     return describe_reason(reason, Decision("", "", None, None, None, "unclear"))
@@ -115,6 +120,7 @@ def _describe_usual(values: Mapping[str, Any], decision: Decision) -> str:
     return f"{own}; other pairs of these texts reach {other}"
 
 
+_KINDS = {"rare_words": UNLIKE_WORDS, "other_language": NOT_ENGLISH, "disguised": DISGUISE}
 _SENTENCES: dict[str, Callable[[Mapping[str, Any], Decision], str]] = {
     "segments": lambda n, d: "longer than the profile's limit: scored in segments",
     "empty_source": lambda n, d: "the source document is empty",

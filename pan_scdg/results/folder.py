@@ -24,7 +24,7 @@ from pan_scdg.digests import hash_file
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.logs import say
 from pan_scdg.models.devices import describe_machine
-from pan_scdg.results.files import JOB, PAGE, SCORES
+from pan_scdg.results.files import JOB, PAGE, SCORES, write_lines
 from pan_scdg.results.job import FORMAT, JobFile, TaskName
 from pan_scdg.results.records import Key, ScoreLine
 from pan_scdg.version import __version__
@@ -159,6 +159,10 @@ class WorkFolder(Generic[Item]):
         self._commit = _record_commit(self.path / COMMITS)
         self.staged = self.path / "staged"
         self.scores = ScoreFile(self.path / SCORES, parse)
+
+    def write_scores(self, keys: Iterable[Key]) -> str:
+        """Stage the scores there are, in the order of the keys and without `LARGE_FIELDS`; return the file's name."""
+        return write_lines(self.staged, SCORES, (self.scores[key] for key in keys if key in self.scores))
 
     def publish(self, files: Sequence[str], job: JobFile | None = None) -> None:
         """Rename the staged files into the output, then write ``job.json``, and remove the work folder.

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
 TaskName = Literal["pairs", "retrieval", "check"]
@@ -24,6 +24,10 @@ ABOUT = (
     *("searched_by_words", "scored_ranks", "deadline", "check", "incidents"),
 )
 """Fields that say how a result was computed, and are left out if they are empty."""
+
+
+ONE_AT_A_TIME = "inputs were computed one at a time"
+"""The beginning of an incident: the model could not be packed."""
 
 
 class CheckFacts(NamedTuple):
@@ -109,6 +113,11 @@ class JobFile:
         """Return the dtype of the language model; None without one."""
         dtype: str | None = self.models.get("language_model", {}).get("dtype")
         return dtype
+
+    def add_incidents(self, incidents: Sequence[str]) -> "JobFile":
+        """Return the job with the incidents of all scores, and the engine that computed by them."""
+        is_packed = self.asked_engine == "packed" and not any(one.startswith(ONE_AT_A_TIME) for one in incidents)
+        return replace(self, engine="packed" if is_packed else "reference", incidents=incidents)
 
     def identify(self) -> dict[str, Any]:
         """Return the fields by which two jobs are the same."""

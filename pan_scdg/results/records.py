@@ -5,13 +5,13 @@ TypeError or ValueError is a fault of the line; see `read_lines`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pan_scdg.records import MeasuredPassage, Ranked, Ranking, Reason, TokenGains
-from pan_scdg.results.files import read_lines
+from pan_scdg.records import DocumentPair, MeasuredPassage, Ranked, Ranking, Reason, TokenGains
+from pan_scdg.results.files import DECISIONS, GAINS, PASSAGES, read_lines, write_lines
 
 Key = tuple[str, str]
 """The ids of suspicious document and source, or of query and document."""
@@ -455,3 +455,30 @@ def read_decisions(path: Path) -> list[Decision]:
     for _ in read_lines(path, parse, "give the decisions.jsonl of `run`"):
         pass
     return list(decisions.values())
+
+
+def write_decisions(folder: Path, decided: Iterable[DecidedPair]) -> str:
+    """Write the decisions; return the name of the file."""
+    return write_lines(folder, DECISIONS, (one.record for one in decided), rounded=True)
+
+
+def write_passages(
+    folder: Path,
+    decided: Mapping[DocumentPair, DecidedPair],
+    quote: Callable[[DocumentPair, MeasuredPassage], tuple[list[str], list[str]]] | None = None,
+) -> list[str]:
+    """Write the passages if there are any, with the sentences that ``quote`` returns; return the file's name."""
+    if not any(one.passages for one in decided.values()):
+        return []
+    lines = (
+        PassageLine(*pair.key, passage, None if quote is None else quote(pair, passage))
+        for pair, one in decided.items()
+        for passage in one.passages
+    )
+    return [write_lines(folder, PASSAGES, lines, rounded=True)]
+
+
+def write_gains(folder: Path, decided: Mapping[DocumentPair, DecidedPair]) -> list[str]:
+    """Write the gains of the tokens in passages if there are any; return the file's name."""
+    lines = [GainsLine(pair.key, one.gains) for pair, one in decided.items() if one.gains is not None]
+    return [write_lines(folder, GAINS, lines)] if lines else []

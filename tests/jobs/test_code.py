@@ -47,7 +47,7 @@ def test_other_code_refuses_a_result_and_the_same_code_keeps_it(
         assert (again.code, "already complete" in again.err) == (0, True)
     else:
         with monkeypatch.context() as stopped:
-            stopped.setattr("pan_scdg.jobs.pairs.write_scores", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            stopped.setattr("pan_scdg.jobs.pairs.write_decisions", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             assert run(pairs_input, output).code == 3
     change(package / "jobs" / "pipeline.py", CONSTANT, "BATCH_CHARACTERS = 60_000")
     refused = run(pairs_input, output)

@@ -18,8 +18,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.evaluation.pairs import compute_pair_metrics
 from pan_scdg.evaluation.plagdet import compute_plagdet, measure_sums
 from pan_scdg.jobs.compare import evaluate_all
-from pan_scdg.pan.detections import format_detection
-from pan_scdg.pan.text_alignment import name_detection
+from pan_scdg.pan.text_alignment import format_detection, name_detection
 from pan_scdg.pan.truth import TAG, find_truth, read_feature_files, read_features
 from tests.jobs.test_evaluate import CORPUS, LABELS, PAIRS, RETRIEVAL, TOTAL, TRUTH, draw_scores, write_result
 

@@ -18,10 +18,9 @@ from pan_scdg.jobs.compare import evaluate_all
 from pan_scdg.jobs.evaluate import evaluate, plot_pairs
 from pan_scdg.jobs.options import choose_recorded
 from pan_scdg.notices import Notices
-from pan_scdg.pan.detections import format_detection
 from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.source_retrieval import read_queries
-from pan_scdg.pan.text_alignment import name_detection, read_pairs, read_text
+from pan_scdg.pan.text_alignment import format_detection, name_detection, read_pairs, read_text
 from pan_scdg.pan.truth import find_truth, read_truth
 from pan_scdg.records import Query
 from pan_scdg.results.files import format_line

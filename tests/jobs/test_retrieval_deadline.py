@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pan_scdg.jobs import clock, pipeline, rerank
+from pan_scdg.jobs import pipeline, rerank, runner
 from pan_scdg.jobs.pipeline import LATE
 from pan_scdg.jobs.report import make_page
 from pan_scdg.jobs.rerank import CandidateScorer, SourceTask
@@ -33,9 +33,9 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return score(scorer, task, inputs)
 
     monkeypatch.setattr(CandidateScorer, "compute", score_in_a_second)
-    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(rerank, "BAND_RANKS", 2)
-    monkeypatch.setattr(clock, "WRITING_SHARE", 0)
+    monkeypatch.setattr(runner, "WRITING_SHARE", 0)
     return now
 
 
@@ -154,14 +154,14 @@ def test_a_killed_run_goes_on_with_a_deadline_and_ends_as_without(
 ) -> None:
     profile = profile_with(LEXICAL | {"retrieval.scored": DOCUMENTS})
     with monkeypatch.context() as patch:
-        read_time = clock.time.monotonic
+        read_time = runner.time.monotonic
 
         def stop_at_eight() -> float:
             if read_time() >= 8:
                 raise KeyboardInterrupt
             return read_time()
 
-        patch.setattr(clock.time, "monotonic", stop_at_eight)
+        patch.setattr(runner.time, "monotonic", stop_at_eight)
         assert run(retrieval_input, tmp_path / "killed", "--deadline", 1, profile=profile).code == 3
     seconds[0] = 0
     assert run(retrieval_input, tmp_path / "killed", "--deadline", 1, profile=profile).code == 0
@@ -182,7 +182,7 @@ def test_pairs_that_are_not_scored_in_time_are_decided_negative(
         return score(worker, task)
 
     monkeypatch.setattr(PairWorker, "score", score_in_a_second)
-    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(pipeline, "BATCH_CHARACTERS", 1)
     assert run(pairs_input, tmp_path / "out", "--deadline", batches / 3600).code == 0
     lines = (tmp_path / "out" / "decisions.jsonl").read_text(encoding="utf-8").splitlines()

@@ -3,8 +3,7 @@ from xml.dom import minidom
 
 import pytest
 
-from pan_scdg.pan.detections import format_detection
-from pan_scdg.pan.text_alignment import name_detection
+from pan_scdg.pan.text_alignment import format_detection, name_detection
 from pan_scdg.records import DocumentPair, TextFile
 from tests.passages import make_passage
 

@@ -8,11 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pan_scdg.lm.offsets import TokenLocator
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import load_profile
 from pan_scdg.scdg.segments import cut_segments
-from pan_scdg.scdg.sequences import build_pair_unconditional, encode_query
+from pan_scdg.scdg.sequences import TokenLocator, build_pair_unconditional, encode_query
 from pan_scdg.text.sentences import find_sentence_spans
 
 MINI = Path(__file__).parents[2] / "model_cache" / "scdg-mini"
