@@ -11,8 +11,9 @@ import click
 
 from benchmarks import corpus
 from benchmarks.pairs import format_rows
-from pan_scdg.jobs.cluster import Devices, open_workers
+from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.jobs.rerank import SourceTask, Target, build_inputs
+from pan_scdg.models.devices import Devices
 from pan_scdg.models.find import find_model
 from pan_scdg.models.load import load_tokenizer
 from pan_scdg.profile import load_profile

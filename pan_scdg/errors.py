@@ -5,6 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+MAX_MESSAGE_LENGTH = 200
+"""Characters of an exception's text that a message shows."""
+
 
 class UserError(Exception):
     """Wrong input or settings (exit code 2).

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from pan_scdg import progress as progress_module
-from pan_scdg.jobs.cluster import Devices, open_workers
+from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.logs import say, say_error, show_logs
+from pan_scdg.models.devices import Devices
 from pan_scdg.progress import DELAY, INTERVAL, Progress, count_tokens, format_count
 
 

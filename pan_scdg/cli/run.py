@@ -198,9 +198,9 @@ def index(directory: Path, folder: Path, profile: str, device: str, workers: int
       pan-scdg run --input examples/pan26-retrieval --index my-index --output out
     """
     from pan_scdg.cli.paths import check_folders, find_profile_file
-    from pan_scdg.jobs.cluster import Devices
     from pan_scdg.jobs.options import choose_device
     from pan_scdg.jobs.retrieval import make_index
+    from pan_scdg.models.devices import Devices
 
     check_folders(folder, {"--input": directory, "--profile": find_profile_file(profile)}, "--index")
     chosen = load_chosen_profile(profile)

@@ -8,11 +8,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from pan_scdg.commit import hash_code
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.cluster import Devices
 from pan_scdg.logs import say
 from pan_scdg.methods import IMPORTED, MethodOptions
 from pan_scdg.models.catalogue import CATALOGUE
-from pan_scdg.models.devices import describe_hiding, resolve_device
+from pan_scdg.models.devices import Devices, describe_hiding, resolve_device
 from pan_scdg.profile import Profile
 from pan_scdg.resources import limit_threads
 from pan_scdg.results.job import JobFile, TaskName

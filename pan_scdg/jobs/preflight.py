@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from pan_scdg.errors import UserError, escape_controls, get_first_line
-from pan_scdg.jobs.cluster import Devices, open_workers
+from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.jobs.options import choose_device
 from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.jobs.runner import FIRST_STAGE_SHARE, LIMIT_HOURS, WRITING_SHARE
@@ -28,6 +28,7 @@ from pan_scdg.lm.model import ScoringModel
 from pan_scdg.lm.packing import NotPackableError, check_config
 from pan_scdg.methods import MethodOptions
 from pan_scdg.models.devices import (
+    Devices,
     check_device,
     check_device_exists,
     describe_device,

@@ -14,7 +14,7 @@ from typing import Any
 
 from pan_scdg.align.vectors import SentenceEncoder
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.cluster import Devices, Workers, open_same_models, open_workers
+from pan_scdg.jobs.cluster import Workers, open_same_models, open_workers
 from pan_scdg.jobs.evidence import write_evidence
 from pan_scdg.jobs.options import RunOptions, choose_items, make_job
 from pan_scdg.jobs.rerank import (
@@ -33,7 +33,7 @@ from pan_scdg.jobs.rerank import (
 from pan_scdg.jobs.runner import Clock, Run, Task, run_task
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.logs import say
-from pan_scdg.models.devices import choose_encoder_dtype
+from pan_scdg.models.devices import Devices, choose_encoder_dtype
 from pan_scdg.models.encoder import Encoder, EncoderUse, TokenisedTexts, knows_script, load_encoder_tokenizer
 from pan_scdg.models.find import FoundModel, find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder

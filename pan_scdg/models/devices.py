@@ -7,6 +7,7 @@ slower than its user expects. The CPU is chosen automatically only if no GPU is 
 import importlib.util
 import os
 import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,43 @@ DEVICE_ERRORS = re.compile(
 )
 """Texts of the errors of torch, the driver and NVIDIA's libraries after which a process cannot use the GPU any more."""
 DRIVER = Path("/proc/driver/nvidia/version")
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Device, number of processes and cluster that compute tasks."""
+
+    device: str = "cpu"
+    """"cpu" or "cuda"."""
+    workers: int | None = None
+    """Processes on each machine; None: one for each GPU, or one on CPUs."""
+    address: str | None = None
+    """Of a Ray cluster: "auto" (the one that this machine is part of) or HOST:PORT; None or "local": this machine."""
+
+    @property
+    def is_local(self) -> bool:
+        """Return True if only this machine computes."""
+        return self.address in (None, "local")
+
+    def count_workers(self) -> int:
+        """Return the number of processes on this machine.
+
+        Raises:
+            UserError: it has fewer GPUs.
+        """
+        if self.device == "cpu":
+            return self.workers or 1
+        gpus = count_gpus()
+        if self.is_local and (self.workers or 1) > max(gpus, 1):
+            raise UserError(f"--workers is {self.workers}, but this machine has {gpus} GPUs", "lower --workers")
+        return self.workers or max(gpus, 1)
+
+
+def count_gpus() -> int:
+    """Return the number of GPUs that torch can use."""
+    import torch
+
+    return torch.cuda.device_count()
 
 
 def resolve_device(device: str) -> str:

@@ -17,13 +17,15 @@ from typing import Any
 import pytest
 
 from pan_scdg.errors import Interrupted, UserError, UserErrors
-from pan_scdg.jobs import cluster
-from pan_scdg.jobs.cluster import PREPARED_TASKS, RESULTS_PER_WORKER, Devices, Workers, open_workers
+from pan_scdg.jobs import cluster, processes
+from pan_scdg.jobs.cluster import PREPARED_TASKS, RESULTS_PER_WORKER, Workers, open_workers
+from pan_scdg.models import devices
+from pan_scdg.models.devices import Devices
 from pan_scdg.resources import count_cores
 
 ROOT = Path(__file__).parents[2]
 needs_ray = pytest.mark.skipif(
-    find_spec("ray") is None or count_cores() < cluster.MIN_CORES, reason="needs ray and two cores"
+    find_spec("ray") is None or count_cores() < processes.MIN_CORES, reason="needs ray and two cores"
 )
 TWO = Devices("cpu", workers=2)
 Task = tuple[Callable[..., Any], Any]
@@ -116,7 +118,7 @@ def test_one_device_computes_in_this_process_without_ray() -> None:
 def test_several_gpus_without_ray_compute_on_one_and_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cluster, "_count_gpus", lambda: 4)
+    monkeypatch.setattr(devices, "count_gpus", lambda: 4)
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
     with open_workers(call, Devices("cuda")) as one:
         ((number, _),) = one.map([(find_process, 0)])
@@ -185,10 +187,10 @@ def test_two_workers_give_the_results_of_one_in_order(workers: Workers[Task, Any
     assert list(workers.map([])) == []
     assert list(workers.map((square, n) for n in range(200))) == [n * n for n in range(200)]
     assert workers.count == 2
-    processes = dict(workers.map((find_process, n) for n in range(20)))
-    assert len(processes) == 2
-    assert os.getpid() not in processes
-    assert len(set(processes.values())) == 1
+    counts = dict(workers.map((find_process, n) for n in range(20)))
+    assert len(counts) == 2
+    assert os.getpid() not in counts
+    assert len(set(counts.values())) == 1
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
@@ -199,10 +201,10 @@ def test_two_workers_give_the_results_of_one_in_order(workers: Workers[Task, Any
 def test_a_machine_on_which_ray_cannot_start_computes_in_this_process(
     name: str, value: object, reason: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cluster, name, value)
+    monkeypatch.setattr(processes, name, value)
     with open_workers(call, TWO) as workers:
-        processes = {process for process, _ in workers.map((find_process, n) for n in range(3))}
-    assert processes == {os.getpid()}
+        numbers = {process for process, _ in workers.map((find_process, n) for n in range(3))}
+    assert numbers == {os.getpid()}
     (line,) = capsys.readouterr().err.splitlines()
     assert f"Ray cannot be used on this machine: {reason}" in line
 
@@ -246,10 +248,10 @@ def test_the_task_of_a_process_that_dies_is_computed_again(workers: Workers[Task
 @pytest.mark.parametrize("name", ["pan_scdg", "the code of pan_scdg", "torch"])
 def test_other_versions_are_an_error(workers: Workers[Task, Any], monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert list(workers.map([(square, 2)])) == [4]
-    other = {**cluster.list_versions(), name: "9"}
-    monkeypatch.setattr(cluster, "list_versions", lambda: other)
+    other = {**processes.list_versions(), name: "9"}
+    monkeypatch.setattr(processes, "list_versions", lambda: other)
     with pytest.raises(UserError, match=rf"{name} is .* on node2 and 9 here. Install the same"):
-        cluster.check_versions({"node2": workers._processes[0].list_versions()})  # type: ignore[attr-defined]
+        processes.check_versions({"node2": workers._processes[0].list_versions()})  # type: ignore[attr-defined]
 
 
 def list_ray_processes() -> list[str]:
@@ -322,7 +324,7 @@ def run_tasks(folder: Path, task: str) -> int:
 
 
 def test_processes_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "_count_gpus", lambda: 4)
+    monkeypatch.setattr(devices, "count_gpus", lambda: 4)
     assert [Devices("cpu", n).count_workers() for n in (None, 1, 3)] == [1, 1, 3]
     assert [Devices("cuda", n).count_workers() for n in (None, 1, 3)] == [4, 1, 3]
     assert (Devices("cuda", 8, "auto").is_local, Devices("cuda", 4, "local").is_local) == (False, True)

@@ -12,8 +12,8 @@ import pytest
 
 from pan_scdg.errors import Interrupted, UserError
 from pan_scdg.jobs import processes
-from pan_scdg.jobs.cluster import Devices, open_workers
-from pan_scdg.models.devices import is_device_error
+from pan_scdg.jobs.cluster import open_workers
+from pan_scdg.models.devices import Devices, is_device_error
 from pan_scdg.results.folder import read_job
 from tests.jobs.conftest import PAIRS
 from tests.jobs.device_faults import ECC_ERROR, Failing, LosesADevice, break_stage, raise_it

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.cluster import Devices, open_workers
+from pan_scdg.jobs.cluster import open_workers
 from pan_scdg.lm import model as module
 from pan_scdg.lm.engine import ReferenceEngine
 from pan_scdg.lm.model import ScoringModel
+from pan_scdg.models.devices import Devices
 from pan_scdg.models.fingerprint import fingerprint_weights
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.scdg.sequences import ScoringInput
