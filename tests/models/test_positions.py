@@ -12,12 +12,12 @@ import pytest
 from pydantic import ValidationError
 
 from pan_scdg.errors import UserError
-from pan_scdg.lm.engine import EngineName, make_engine
+from pan_scdg.lm.engine import make_engine
 from pan_scdg.models.checkpoint import count_positions, read_config
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.profile import load_profile
 from pan_scdg.scdg.sequences import Passes, build_pair_passes
-from pan_scdg.settings import ModelSettings
+from pan_scdg.settings import EngineName, ModelSettings
 from tests.tolerances import log_prob_tolerance
 
 torch = pytest.importorskip("torch")
