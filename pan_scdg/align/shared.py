@@ -44,17 +44,23 @@ class SharedStretch(NamedTuple):
     """Its words, normalised."""
 
 
-class _Document:
-    """The hashes of the runs of words of a document; its words are not kept, for there may be many documents."""
+class HashedText(NamedTuple):
+    """The hashes of the runs of words of a text; its words are not kept, for there may be many texts."""
 
-    def __init__(self, text: str, author: str = "") -> None:
-        words = read_words(text)
-        self.author = author
-        self.size = len(words.forms)
-        self.runs = np.array([hash(gram) for gram in list_grams(words)], np.int64)
-        """The hash of the run that begins at each word, ``[max(0, size - RUN_WORDS + 1)]``."""
+    text: str
+    size: int
+    """Number of words."""
+    runs: Integers
+    """The hash of the run that begins at each word, ``[max(0, size - RUN_WORDS + 1)]``."""
+
+
+class _Document:
+    """The runs of a text that no source contains; all of them before the sources are known."""
+
+    def __init__(self, hashed: HashedText, author: str = "") -> None:
+        self.author, self.size, self.runs = author, hashed.size, hashed.runs
         self.own: Mask = np.ones(len(self.runs), bool)
-        """True for the runs that no source contains."""
+        """True for these runs."""
         self.distinct: Integers = np.unique(self.runs)
 
     def leave_out(self, in_sources: Integers) -> None:
@@ -71,9 +77,15 @@ class _Document:
         return covered
 
 
+def hash_runs(text: str) -> HashedText:
+    """Return the hashes of the runs of words of a text."""
+    words = read_words(text)
+    return HashedText(text, len(words.forms), np.array([hash(gram) for gram in list_grams(words)], np.int64))
+
+
 def find_shared(
-    texts: Sequence[str],
-    sources: Iterable[str],
+    texts: Sequence[HashedText],
+    sources: Iterable[HashedText],
     required: int = MIN_DOCUMENTS,
     authors: Sequence[str] | None = None,
     max_words: float = MAX_WORDS,
@@ -98,7 +110,7 @@ def find_shared(
     for document in documents:
         document.leave_out(in_sources)
     owners = _list_owners(documents, required, max_words)
-    return [list(_list_stretches(text, document, owners)) for text, document in zip(texts, documents)]
+    return [list(_list_stretches(one.text, document, owners)) for one, document in zip(texts, documents)]
 
 
 def _find_frequent(documents: Sequence[_Document], required: int) -> Integers:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import groupby, takewhile
 from math import inf
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from pan_scdg.align.seeds import find_runs
-from pan_scdg.align.shared import MIN_DOCUMENTS, SharedStretch, count_stops, find_shared
+from pan_scdg.align.shared import MIN_DOCUMENTS, HashedText, SharedStretch, count_stops, find_shared, hash_runs
 from pan_scdg.digests import hash_text
 from pan_scdg.documents.folders import read_documents
 from pan_scdg.documents.reader import ReadDocument, read_any_document
@@ -269,22 +269,26 @@ def _exclude_questions(
     texts: Sequence[CheckedText], sources: Sequence[CheckedText], authors: Sequence[str]
 ) -> tuple[list[CheckedText], list[str]]:
     """Return the texts without what many share and no source has, and lines about what that is."""
+    hash_once = cache(hash_runs)  # most texts stay as they are
+
+    def hash_all(texts: Sequence[CheckedText]) -> Iterator[HashedText]:
+        return (hash_once(text.text) for text in texts)
+
     compared, names = [text.text for text in texts], [text.shown.name for text in texts]
-    contents = [text.text for text in sources]
-    shared = find_shared(compared, contents, MIN_DOCUMENTS, authors)
+    shared = find_shared(list(hash_all(texts)), hash_all(sources), MIN_DOCUMENTS, authors)
     masked = _exclude_shared(texts, shared)
-    rest = [text.text for text in masked]
     # of two texts alone: that both quote a poem or a law does not mean that one has it from the other
     given = [
-        [one for one in own if is_given(text, one.begin, one.end)]
-        for text, own in zip(rest, find_shared(rest, contents, 2, authors, max_words=inf))
+        [one for one in own if is_given(text.text, one.begin, one.end)]
+        for text, own in zip(masked, find_shared(list(hash_all(masked)), hash_all(sources), 2, authors, max_words=inf))
     ]
     masked = _exclude_shared(masked, given)
     every = [[*own, *others] for own, others in zip(shared, given)]
     lines = _describe_stretches(every, compared, names, "Excluded: {} words that {} share: {}")
     if sources:
         rest = [text.text for text in masked]
-        counted = find_shared(rest, (), max(MIN_DOCUMENTS, round(MIN_NAMED_SHARE * _count_authors(authors))), authors)
+        least = max(MIN_DOCUMENTS, round(MIN_NAMED_SHARE * _count_authors(authors)))
+        counted = find_shared(list(hash_all(masked)), (), least, authors)
         line = "Not excluded: {} words that {} share and a source contains: {}"
         lines += _describe_stretches(counted, rest, names, f"{line} (if this is the question, name it with --template)")
     return masked, lines

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pan_scdg.align.shared import find_shared
+from pan_scdg.align.shared import find_shared, hash_runs
 
 QUESTION = "Why do towns plant trees along their streets, and what does it cost them?"
 ESSAY = ". ".join(" ".join(f"copied{i}x{j}" for j in range(12)) for i in range(15)) + "."
@@ -15,7 +15,7 @@ def write_answers(count: int, words: int = 60) -> list[str]:
 
 
 def list_shared(texts: Sequence[str], sources: Sequence[str] = ()) -> list[list[tuple[str, int]]]:
-    shared = find_shared(texts, sources)
+    shared = find_shared([*map(hash_runs, texts)], map(hash_runs, sources))
     return [[(text[one.begin : one.end], len(one.documents)) for one in own] for text, own in zip(texts, shared)]
 
 
@@ -45,7 +45,7 @@ def test_what_is_no_question(parts: Sequence[str]) -> None:
 
 
 def test_texts_of_one_author_count_once() -> None:
-    texts = [f"{QUESTION}\n{answer}" for answer in write_answers(6)]
+    texts = [hash_runs(f"{QUESTION}\n{answer}") for answer in write_answers(6)]
     authors = ["Anna", "Anna", "", "", "Ben", "Ben"]
     assert find_shared(texts, (), 5, authors) == [[]] * 6
     assert [len(own[0].documents) for own in find_shared(texts, (), 4, authors)] == [6] * 6
