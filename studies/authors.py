@@ -20,8 +20,8 @@ from pydantic import AliasChoices, Field
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.untrusted import is_file, read_document
+from pan_scdg.records import Span
 from studies.contexts import LEVELS, SEEDS
-from studies.corpora import Span
 from studies.results import Id, ManifestPair, Short, read_records
 
 PAIRS = "pan25val_filtered_normal_manifest_128k_6791.jsonl"

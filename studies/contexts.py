@@ -27,9 +27,9 @@ from pan_scdg.digests import hash_text
 from pan_scdg.errors import UserError
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.pan.untrusted import is_file, list_directory, parse_xml, read_document
-from pan_scdg.records import Passage
+from pan_scdg.records import Passage, Span
 from pan_scdg.text.sentences import find_sentence_spans, split_sentences
-from studies.corpora import CLUSTER_FILES, Span, TruePair, collect_reused, read_clusters
+from studies.corpora import CLUSTER_FILES, TruePair, collect_reused, read_clusters
 
 SELECTION_SEED = 42
 MAX_INSTANCES = 300

@@ -16,17 +16,13 @@ from pan_scdg.notices import Notices
 from pan_scdg.pan.text_alignment import find_pairs_file, name_detection, read_pairs
 from pan_scdg.pan.truth import find_truth, list_truth_files, read_truth
 from pan_scdg.pan.untrusted import is_file, stream_lines
-from pan_scdg.records import DocumentPair, Passage, TextFile
+from pan_scdg.records import DocumentPair, Passage, Span, TextFile
 
 CLUSTER_FILES = ("train.src.cleaned", "train.src", "train.src.txt", "train.txt.src")
 """Names of the training part's source side, each with or without ``.gz``."""
 SEPARATOR, NEWLINE = "|||||", "NEWLINE_CHAR"
 ARTICLE_CHARACTERS = (200, 32_000)
 """Fewest and most characters of an article that is paired."""
-
-
-Span = tuple[int, int]
-"""Half-open, in characters."""
 
 
 class DataFolders(NamedTuple):

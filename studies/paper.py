@@ -150,89 +150,124 @@ class Step(NamedTuple):
         return [Path(path) for path in paths if Path(path) != self.output]
 
 
-def list_steps(rows: Rows, data: str, output: str) -> list[Step]:
-    """Return the sequence: the data, the speed of the models, and for each table its results and the table itself."""
-    prepared, source = f"{output}/data", f"{data}/{rows.retrieval}"
-    inputs = {"pairs": f"{prepared}/pan25", "news": f"{prepared}/multinews", "retention": f"{prepared}/retention"}
+class _Plan:
+    """Makes the steps of each table, in the order in which they run.
 
-    def make(tables: Sequence[str], command: str, *words: str, row: str = "") -> Step:
-        named = words.index("--index" if command == "pan-scdg index" else "--output")
-        return Step((*command.split(), *words), tuple(tables), Path(words[named + 1]), row)
+    Args:
+        rows: of the tables.
+        data: the folder of the archives.
+        output: the folder of all results.
+    """
 
-    def run(table: str, folder: str, profile: str, *options: str, row: str = "") -> Step:
-        served = [table, *(["same-topic"] if table == "pairs" and folder.partition("/")[2] in rows.topic else [])]
-        where = inputs.get(folder.partition("/")[0], source)
-        words = ("--input", where, "--profile", profile, *options, "--output", f"{output}/{folder}")
-        return make(served, "pan-scdg run", *words, row=row)
+    def __init__(self, rows: Rows, data: str, output: str) -> None:
+        self.rows, self.data, self.output = rows, data, output
+        self.prepared, self.source = f"{output}/data", f"{data}/{rows.retrieval}"
+        prepared = self.prepared
+        self.inputs = {
+            "pairs": f"{prepared}/pan25",
+            "news": f"{prepared}/multinews",
+            "retention": f"{prepared}/retention",
+        }
 
-    def run_pairs(table: str, group: str, profiles: Mapping[str, str], *options: str) -> list[Step]:
+    def list_steps(self) -> list[Step]:
+        """Return all steps; see `list_steps`."""
+        pairs = self._run_pairs("pairs", "pairs", self.rows.pairs)
+        retention = self._run_pairs("retention", "retention", self.rows.retention, "--keep-gains")
+        tables = [
+            *pairs,
+            self._tabulate_pairs("pairs", pairs),
+            *self._list_topic(pairs),
+            *self._list_retrieval(),
+            *retention,
+            self._tabulate_pairs("retention", retention),
+        ]
+        options = [self.data if word == "DATA" else word for word in self.rows.prepare]
+        prepare = _make(TABLES, "python -m studies prepare", *options, "--output", self.prepared)
+        return [prepare, *self._list_preflights(tables), *tables]
+
+    def _list_topic(self, pairs: Sequence[Step]) -> list[Step]:
+        """Return what the table about pairs of the same topic needs beside the results of the pairs."""
+        profiles = {name: profile for name, profile in self.rows.topic.items() if name not in self.rows.pairs}
+        more = self._run_pairs("same-topic", "pairs", profiles)
+        news = self._run_pairs("same-topic", "news", self.rows.topic)
+        both = [*(step for step in pairs if "same-topic" in step.tables), *more, *news]
+        return [*more, *news, self._tabulate_pairs("same-topic", both)]
+
+    def _list_retrieval(self) -> list[Step]:
+        """Return the indexes, the first stages, the candidates of none that is scored, and the table."""
+        rows, output = self.rows, self.output
+        *_, (last, reranked) = rows.first_stages.items()
+        indexes, index_of = list[Step](), dict[str, tuple[str, str]]()
+        for folder, (profile, searching) in rows.indexes.items():
+            index = ("--index", f"{output}/{folder}")
+            words = ("--input", self.source, "--profile", profile, *index)
+            indexes.append(_make(("retrieval",), "pan-scdg index", *words))
+            index_of |= dict.fromkeys(searching, index)
+        stages = []
+        for name, profile in rows.first_stages.items():
+            options = (*index_of.get(name, ()), *(rows.literal if name == last else ()))
+            stages.append(self._run("retrieval", f"retrieval/{name.lower()}", profile, *options, row=name))
+        of_row = {step.row: str(step.output) for step in stages}
+        rest = f"{output}/retrieval/rest.txt.gz"
+        words = ("--scored", of_row[last], "--output", rest, of_row[rows.second])
+        options = (
+            *("--data", self.source, "--folds", f"{self.prepared}/pan26/folds.jsonl"),
+            *("--gains", f"{output}/retrieval/rest", "--rerank", rows.second),
+        )
+        return [
+            *indexes,
+            *stages,
+            _make(("retrieval",), "python -m studies rest", *words),
+            self._run("retrieval", "retrieval/rest", reranked, "--candidates", rest, *rows.literal),
+            self._tabulate("retrieval", options, [f"{row}={path}" for row, path in of_row.items()]),
+        ]
+
+    def _list_preflights(self, steps: Sequence[Step]) -> list[Step]:
+        """Return the check of each profile on this machine, for the tables of the steps with its models."""
+        preflights = []
+        for profile in self.rows.preflights:
+            where = self.source if profile.startswith("pan26") else self.inputs["pairs"]
+            words = ("--profile", profile, "--input", where, "--output", f"{self.output}/preflight/{profile}")
+            models = load_profile(profile).list_models()
+            served = {table for step in steps if step.profile and _list_models(step) == models for table in step.tables}
+            preflights.append(_make(sorted(served), "pan-scdg preflight", *words))
+        return preflights
+
+    def _run(self, table: str, folder: str, profile: str, *options: str, row: str = "") -> Step:
+        """Return a run whose result is a row of a table."""
+        group, _, name = folder.partition("/")
+        served = [table, *(["same-topic"] if table == "pairs" and name in self.rows.topic else [])]
+        where = self.inputs.get(group, self.source)
+        words = ("--input", where, "--profile", profile, *options, "--output", f"{self.output}/{folder}")
+        return _make(served, "pan-scdg run", *words, row=row)
+
+    def _run_pairs(self, table: str, group: str, profiles: Mapping[str, str], *options: str) -> list[Step]:
+        """Return the runs that score a group of pairs by each profile."""
         steps = []
         for name, profile in profiles.items():
             opened = load_profile(profile)
-            literal = rows.literal if opened.gains is not None else ()
+            literal = self.rows.literal if opened.gains is not None else ()
             row = opened.need_model().name if table == "retention" else name_method(opened)
-            steps.append(run(table, f"{group}/{name}", profile, *literal, "--scores-only", *options, row=row))
+            steps.append(self._run(table, f"{group}/{name}", profile, *literal, "--scores-only", *options, row=row))
         return steps
 
-    def tabulate(table: str, options: Sequence[str], results: Sequence[str]) -> Step:
-        where = ("--output", f"{output}/tables/{table}", "--overwrite")
-        return make((table,), f"python -m studies {table}", *options, *where, *results)
+    def _tabulate(self, table: str, options: Sequence[str], results: Sequence[str]) -> Step:
+        where = ("--output", f"{self.output}/tables/{table}", "--overwrite")
+        return _make((table,), f"python -m studies {table}", *options, *where, *results)
 
-    def tabulate_pairs(table: str, results: Sequence[Step]) -> Step:
-        return tabulate(table, ("--prepared", prepared), [str(step.output) for step in results])
+    def _tabulate_pairs(self, table: str, results: Sequence[Step]) -> Step:
+        return self._tabulate(table, ("--prepared", self.prepared), [str(step.output) for step in results])
 
-    pairs = run_pairs("pairs", "pairs", rows.pairs)
-    steps = [*pairs, tabulate_pairs("pairs", pairs)]
 
-    more = run_pairs("same-topic", "pairs", {name: p for name, p in rows.topic.items() if name not in rows.pairs})
-    news = run_pairs("same-topic", "news", rows.topic)
-    both = [*(step for step in pairs if "same-topic" in step.tables), *more, *news]
-    steps += [*more, *news, tabulate_pairs("same-topic", both)]
+def _make(tables: Sequence[str], command: str, *words: str, row: str = "") -> Step:
+    """Return the step of a command."""
+    named = words.index("--index" if command == "pan-scdg index" else "--output")
+    return Step((*command.split(), *words), tuple(tables), Path(words[named + 1]), row)
 
-    *_, (last, reranked) = rows.first_stages.items()
-    index_of: dict[str, tuple[str, str]] = {}
-    for folder, (profile, searching) in rows.indexes.items():
-        index = ("--index", f"{output}/{folder}")
-        steps.append(make(("retrieval",), "pan-scdg index", "--input", source, "--profile", profile, *index))
-        index_of |= dict.fromkeys(searching, index)
-    stages = [
-        run(
-            "retrieval",
-            f"retrieval/{name.lower()}",
-            profile,
-            *index_of.get(name, ()),
-            *(rows.literal if name == last else ()),
-            row=name,
-        )
-        for name, profile in rows.first_stages.items()
-    ]
-    of_row = {step.row: str(step.output) for step in stages}
-    rest = f"{output}/retrieval/rest.txt.gz"
-    steps += [
-        *stages,
-        make(("retrieval",), "python -m studies rest", "--scored", of_row[last], "--output", rest, of_row[rows.second]),
-        run("retrieval", "retrieval/rest", reranked, "--candidates", rest, *rows.literal),
-        tabulate(
-            "retrieval",
-            (
-                *("--data", source, "--folds", f"{prepared}/pan26/folds.jsonl"),
-                *("--gains", f"{output}/retrieval/rest", "--rerank", rows.second),
-            ),
-            [f"{row}={path}" for row, path in of_row.items()],
-        ),
-    ]
-    retention = run_pairs("retention", "retention", rows.retention, "--keep-gains")
-    steps += [*retention, tabulate_pairs("retention", retention)]
 
-    preflights = []
-    for profile in rows.preflights:
-        where = source if profile.startswith("pan26") else inputs["pairs"]
-        words = ("--profile", profile, "--input", where, "--output", f"{output}/preflight/{profile}")
-        models = load_profile(profile).list_models()
-        served = {table for step in steps if step.profile and _list_models(step) == models for table in step.tables}
-        preflights.append(make(sorted(served), "pan-scdg preflight", *words))
-    options = [data if word == "DATA" else word for word in rows.prepare]
-    return [make(TABLES, "python -m studies prepare", *options, "--output", prepared), *preflights, *steps]
+def list_steps(rows: Rows, data: str, output: str) -> list[Step]:
+    """Return the sequence: the data, the speed of the models, and for each table its results and the table itself."""
+    return _Plan(rows, data, output).list_steps()
 
 
 def adapt_table(step: Step, results: Sequence[Step]) -> Step | None:

@@ -28,12 +28,12 @@ import numpy.typing as npt
 from pan_scdg.errors import UserError
 from pan_scdg.evaluation.report import Estimate
 from pan_scdg.evaluation.resampling import RESAMPLES, SEED, draw_resamples, find_interval
+from pan_scdg.records import Span
 from pan_scdg.results.files import GAINS, MAX_GAIN_VALUES, read_lines
 from pan_scdg.results.records import GainsLine
 from studies import beside
 from studies.beside import Counts, OwnRow, compare, count_contexts, warn_about_counts
 from studies.contexts import LEVELS
-from studies.corpora import Span
 from studies.results import MANIFEST, Floats, Names, Result, describe_scorers, strip_name
 from studies.tables import Row, Section, Table, check_output, name_missing, slugify, write_report
 

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
+from pan_scdg.records import Span
 from studies.__main__ import main
-from studies.contexts import LEVELS, Span
+from studies.contexts import LEVELS
 from studies.retention import (
     LEAST_SQUARES,
     NEITHER,
@@ -31,7 +32,7 @@ from studies.retention import (
 from tests.studies.made_results import read_tables, write_result
 
 LENGTH = 40
-SPANS = st.tuples(st.integers(0, LENGTH + 5), st.integers(0, LENGTH + 5)).map(lambda ends: (min(ends), max(ends)))
+SPANS = st.tuples(st.integers(0, LENGTH + 5), st.integers(0, LENGTH + 5)).map(lambda ends: Span(min(ends), max(ends)))
 TOKENS = st.lists(st.tuples(st.integers(0, LENGTH), st.integers(0, LENGTH)).map(sorted), max_size=12)
 NEW_SLOPE, DIFFERENCE, PLAGIARISM = "New (b2)", "Difference (b3)", "Plag. (b2 + b3)"
 
@@ -59,7 +60,7 @@ def test_labels_are_those_of_the_rules(tokens: list[list[int]], selected: Span, 
 
 def test_each_rule_once() -> None:
     tokens = np.array([[0, 4], [8, 12], [9, 13], [20, 24], [18, 21], [28, 32], [15, 18], [7, 7]])
-    labels = label_tokens(tokens, (10, 16), [(17, 22), (10, 16)])
+    labels = label_tokens(tokens, Span(10, 16), [Span(17, 22), Span(10, 16)])
     #        outside, half in, more, half in another, inside it, outside, a third of each, no characters
     assert labels.tolist() == [NEW, REUSED, REUSED, REUSED, REUSED, NEW, NEITHER, NEITHER]
 
