@@ -78,9 +78,7 @@ def test_verdicts_choose_the_threshold_by_the_rule() -> None:
     assert 0.2 < threshold <= 0.9
     assert verdicts.count_positives(scores, items, 0.85, among) == ["0.900 (9 of 10)", "0.000 (0 of 90)"]
     assert verdicts.compute_auroc(scores, items.labels) == pytest.approx(0.9, abs=0.01)
-    assert verdicts.find_wilson_interval(1000, 1142) == "0.876 [0.855, 0.894]", (
-        "as in benchmarks/results/verdicts-log.md"
-    )
+    assert verdicts.find_wilson_interval(1000, 1142) == "0.876 [0.855, 0.894]", "as in benchmarks/results/log.md"
 
 
 def test_a_threshold_keeps_the_rule_and_is_the_least_that_does() -> None:
