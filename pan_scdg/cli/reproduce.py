@@ -8,7 +8,6 @@ import click
 from pan_scdg.cli.options import (
     FOLDER,
     GroupedCommand,
-    cluster_option,
     method_option,
     model_option,
     truth_option,
@@ -20,7 +19,7 @@ HEADINGS = {
     "Input and output": ("directory", "output", "profile", "truth"),
     "Comparison": ("sample", "seed", "from_corpus", "noise"),
     "Model": ("method", "model", "device", "engine", "vectors"),
-    "Devices": ("workers", "cluster"),
+    "Devices": ("workers",),
 }
 
 
@@ -49,7 +48,6 @@ HEADINGS = {
 )
 @vectors_option
 @workers_option
-@cluster_option
 @click.pass_context
 def reproduce(
     context: click.Context,

@@ -75,7 +75,6 @@ class ReproduceOptions:
     device: str | None = None
     engine: EngineName | None = None
     workers: int | None = None
-    cluster: str | None = None
     model: Path | None = None
     vectors: Path | None = None
 
@@ -260,12 +259,11 @@ class Reproduction:
             options.output / RERUN,
             device,
             options.workers,
-            options.cluster,
-            options.model,
-            options.vectors,
-            options.engine or ("reference" if job and job.engine == "reference" else None),
-            job.limit if job else None,
-            options.sample,
+            model=options.model,
+            vectors=options.vectors,
+            engine=options.engine or ("reference" if job and job.engine == "reference" else None),
+            limit=job.limit if job else None,
+            sample=options.sample,
             on_error="negative",
             scores_only=self._scores_only,
             candidates=self._write_first_stage() if self._task == "retrieval" else None,
