@@ -67,6 +67,18 @@ class DocumentPair(NamedTuple):
         return self.suspicious.doc_id, self.source.doc_id
 
 
+Identity = Mapping[str, object]
+"""What identifies a model in ``job.json``: ``weights``, the hash of its files, and what else its numbers depend on."""
+Identities = Mapping[str, Identity]
+"""The same of several models, by their names in the job."""
+
+
+def find_dtype(models: Identities) -> str | None:
+    """Return the dtype of the language model among these; None without one."""
+    dtype = models.get("language_model", {}).get("dtype")
+    return None if dtype is None else str(dtype)
+
+
 class Span(NamedTuple):
     """A stretch of a text, in characters."""
 

@@ -75,7 +75,7 @@ class PairResult:
     """The JSON object that the command ``score`` prints: the fields above and statistics of the gains."""
     texts: tuple[str, str] = field(repr=False)
     """Target and source."""
-    facts: Mapping[str, Any] = field(repr=False)
+    facts: Mapping[str, object] = field(repr=False)
     """The profile that decided the pair and its models, by name."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -338,7 +338,7 @@ class Scorer:
         return SentenceEncoder(match.model, self._options.device, keep_headings=True, opened=opened)
 
     @cached_property
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, str]:
         """Return the lines of a report about program, profile and models."""
         return list_origins(self._job)
 

@@ -209,7 +209,7 @@ class _Plan:
             stages.append(self._run("retrieval", f"retrieval/{name.lower()}", profile, *options, row=name))
         of_row = {step.row: str(step.output) for step in stages}
         rest = f"{output}/retrieval/rest.txt.gz"
-        words = ("--scored", of_row[last], "--output", rest, of_row[rows.second])
+        left = ("--scored", of_row[last], "--output", rest, of_row[rows.second])
         options = (
             *("--data", self.source, "--folds", f"{self.prepared}/pan26/folds.jsonl"),
             *("--gains", f"{output}/retrieval/rest", "--rerank", rows.second),
@@ -217,7 +217,7 @@ class _Plan:
         return [
             *indexes,
             *stages,
-            _make(("retrieval",), "python -m studies rest", *words),
+            _make(("retrieval",), "python -m studies rest", *left),
             self._run("retrieval", "retrieval/rest", reranked, "--candidates", rest, *rows.literal),
             self._tabulate("retrieval", options, [f"{row}={path}" for row, path in of_row.items()]),
         ]

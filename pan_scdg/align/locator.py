@@ -6,7 +6,7 @@ each paragraph of the target is matched with at most one of the source. Paragrap
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pan_scdg.align.passages import Alignment, extend_copies
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.models.find import FoundModel
-from pan_scdg.records import MeasuredPassage, Passage, Span
+from pan_scdg.records import Identities, MeasuredPassage, Passage, Span
 from pan_scdg.text.units import Integers, prepare_text
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class PassageLocator:
         """Return how the encoder is loaded, by its name in ``job.json``."""
         return {} if self.encoder is None else {"passage_encoder": self.encoder.use}
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identities:
         """Return the fields of ``job.json`` that identify the encoder."""
         return {} if self.encoder is None else {"passage_encoder": {"weights": self.encoder.fingerprint}}
 

@@ -24,6 +24,7 @@ from pan_scdg.errors import (
 )
 from pan_scdg.logs import say
 from pan_scdg.models.devices import Devices, is_device_error
+from pan_scdg.records import Identities
 
 if TYPE_CHECKING:
     from pan_scdg.jobs.processes import Process
@@ -276,7 +277,7 @@ def compute_ahead(worker: Any, tasks: Iterable[Any], is_late: Callable[[], bool]
             yield worker.compute(prepared[0])
 
 
-def open_same_models(kind: type[Any], arguments: tuple[Any, ...], models: dict[str, Any]) -> Any:
+def open_same_models(kind: type[Any], arguments: tuple[Any, ...], models: Identities) -> Any:
     """Return the worker of a job, opened in another process, perhaps on another machine.
 
     Args:

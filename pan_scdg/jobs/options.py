@@ -1,10 +1,9 @@
 """The options of a run, and the fields of ``job.json`` that follow from them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from pan_scdg.commit import hash_code
 from pan_scdg.errors import UserError
@@ -13,6 +12,7 @@ from pan_scdg.methods import IMPORTED, MethodOptions
 from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.models.devices import Devices, describe_hiding, resolve_device
 from pan_scdg.profile import Profile
+from pan_scdg.records import Identities
 from pan_scdg.resources import limit_threads
 from pan_scdg.results.job import JobFile, TaskName
 from pan_scdg.settings import EngineName
@@ -134,9 +134,7 @@ def choose_recorded(items: tuple[Item, ...], job: JobFile, what: Literal["pairs"
     return choose_items(items, RunOptions(Path(), Path(), limit=job.limit, sample=sample), what)[0]
 
 
-def make_job(
-    task: TaskName, profile: Profile, options: RunOptions, input_digest: str, models: Mapping[str, Any]
-) -> JobFile:
+def make_job(task: TaskName, profile: Profile, options: RunOptions, input_digest: str, models: Identities) -> JobFile:
     """Return the fields that results of all tasks depend on."""
     return JobFile(
         task=task,

@@ -40,6 +40,7 @@ from pan_scdg.models.find import FoundModel
 from pan_scdg.models.load import LanguageModel, load_model
 from pan_scdg.pan.inputs import detect_task
 from pan_scdg.profile import Profile
+from pan_scdg.records import Identity
 from pan_scdg.resources import count_cores, find_processor, measure_memory
 from pan_scdg.retrieval.dense import find_nearest
 from pan_scdg.scdg.sequences import ScoringInput, build_pair_passes, encode_text
@@ -189,16 +190,16 @@ class Preflight:
         """Find the models of the profile's jobs; this checks shards, recorded hashes and tokenizer probes."""
         task = None if self._directory is None else detect_task(self._directory)
         models: dict[str, FoundModel] = {}
-        hashes: dict[str, Any] = {}
+        hashes: dict[str, Identity] = {}
         if self._profile.decide is not None and task != "retrieval":
             pair_worker = PairWorker(self._profile, MethodOptions(self._device))
-            models, hashes = pair_worker.list_models(), pair_worker.identify()
+            models, hashes = pair_worker.list_models(), dict(pair_worker.identify())
             self._encoders |= pair_worker.list_encoders()
         if self._profile.retrieval is not None and task != "pairs":
             worker = RetrievalWorker(self._profile, self._device)
-            models, hashes = models | worker.models, hashes | worker.identify()
+            models, hashes = models | worker.models, {**hashes, **worker.identify()}
             self._encoders |= worker.list_encoders()
-        names = [f"{one.shown} from {one.where} ({hashes[name]['weights'][:12]})" for name, one in models.items()]
+        names = [f"{one.shown} from {one.where} ({str(hashes[name]['weights'])[:12]})" for name, one in models.items()]
         return ", ".join(dict.fromkeys(names)) or "none needed", models
 
     @cached_property

@@ -25,6 +25,7 @@ from pan_scdg.pan.text_alignment import read_pairs
 from pan_scdg.pan.untrusted import is_file
 from pan_scdg.profile import Profile, load_profile, parse_profile
 from pan_scdg.progress import format_count
+from pan_scdg.records import Identities
 from pan_scdg.results.files import CANDIDATES, DECISIONS, RUN, SCORES, read_lines
 from pan_scdg.results.folder import list_packages, read_code, read_job, write_json
 from pan_scdg.results.job import JobFile, TaskName
@@ -209,7 +210,7 @@ class Reproduction:
             self._check_conditions(conditions)
         return rerun
 
-    def _list_conditions(self, job: JobFile, rerun: RunOptions, models: Mapping[str, Any]) -> list[Condition]:
+    def _list_conditions(self, job: JobFile, rerun: RunOptions, models: Identities) -> list[Condition]:
         result, recorded, versions = self._options.result, job.files or {}, job.packages
         files = {name: hash_file(result / name) if is_file(result / name) else "none" for name in recorded}
         described = self._profile.model_dump(mode="json", exclude_none=True)
@@ -239,7 +240,7 @@ class Reproduction:
         if others and self._options.profile is None:
             raise ImpossibleError(" ".join([f"the {others[0]} is another one.", *self._list_downloads()]))
 
-    def _identify_models(self, rerun: RunOptions) -> dict[str, Any]:
+    def _identify_models(self, rerun: RunOptions) -> Identities:
         if self._task == "pairs":
             return PairWorker(self._profile, rerun.method).identify()
         searches = rerun.candidates is None
@@ -349,7 +350,7 @@ def _compute(task: TaskName, profile: Profile, options: RunOptions) -> None:
     (detect_pairs if task == "pairs" else retrieve_sources)(profile, options)
 
 
-def _name_values(fields: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def _name_values(fields: Mapping[str, object], prefix: str = "") -> dict[str, str]:
     """Return the values of fields as text, those of tables by their dotted names."""
     values: dict[str, str] = {}
     for name, value in fields.items():

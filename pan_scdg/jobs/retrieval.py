@@ -44,7 +44,7 @@ from pan_scdg.pan.runs import format_run, open_gzip_text
 from pan_scdg.pan.source_retrieval import Corpus, find_queries, read_queries
 from pan_scdg.profile import Profile
 from pan_scdg.progress import Progress, Stopwatch, format_count
-from pan_scdg.records import Document, Query, Ranking, TokenGains
+from pan_scdg.records import Document, Identities, Identity, Query, Ranking, TokenGains
 from pan_scdg.report.wording import UNREAD_SCRIPT
 from pan_scdg.results.files import CANDIDATE_SCORES, CANDIDATES, GAINS, RUN, write_lines
 from pan_scdg.results.folder import ScoreFile, WorkFolder
@@ -57,7 +57,7 @@ from pan_scdg.retrieval.candidates import (
     write_stages,
 )
 from pan_scdg.retrieval.dense import DenseSearch, EncodeTask, Searched, SearchTask, open_encoder, release_encoders
-from pan_scdg.retrieval.index import BM25, UNFINISHED, build_bm25, build_indexes, check_index, describe_index
+from pan_scdg.retrieval.index import BM25, UNFINISHED, Manifest, build_bm25, build_indexes, check_index, describe_index
 from pan_scdg.scdg.sequences import Offsets, ScoringInput, TokenLocator
 from pan_scdg.settings import EngineName, RetrievalSettings, Route
 from pan_scdg.text.units import show_as_read
@@ -192,13 +192,13 @@ class RetrievalWorker:
         """Return the models that the result depends on, by their names in the job."""
         return self.models
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identities:
         """Return the fields of ``job.json`` about the models."""
         return self._identity
 
     @cached_property
-    def _identity(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {} if self.model is None else {"language_model": self.model.identify()}
+    def _identity(self) -> Identities:
+        fields: dict[str, Identity] = {} if self.model is None else {"language_model": self.model.identify()}
         if self.matcher is not None:
             fields["sentence_encoder"] = {"weights": self.matcher.fingerprint}
         if self.encoder is not None:
@@ -314,7 +314,7 @@ def _search(
     worker: RetrievalWorker,
     work: WorkFolder[MeasuredCandidate],
     index: Path | None,
-    manifest: dict[str, Any],
+    manifest: Manifest,
     workers: Workers[RetrievalTask, Any],
     clock: Clock | None,
     watch: Stopwatch,
@@ -468,5 +468,4 @@ def make_index(profile: Profile, directory: Path, folder: Path, devices: Devices
     manifest = describe_index(settings, corpus, worker.identify().get("encoder"))
     with open_workers(worker, devices) as workers:
         build_indexes(corpus, folder, settings, manifest, lambda tasks, _: workers.map(tasks))
-    parts = [name for name in manifest if name not in ("format", "corpus")]
-    return [f"indexed {format_count(len(corpus), 'document')} ({', '.join(parts)}): {folder}"]
+    return [f"indexed {format_count(len(corpus), 'document')} ({', '.join(manifest.parts)}): {folder}"]

@@ -11,7 +11,7 @@ from pan_scdg.models.find import FoundModel
 from pan_scdg.normal_form import restore_spans
 from pan_scdg.pan.text_alignment import read_text
 from pan_scdg.profile import Profile
-from pan_scdg.records import DocumentPair, MeasuredPassage, TextPair, TokenGains
+from pan_scdg.records import DocumentPair, Identities, MeasuredPassage, TextPair, TokenGains
 
 if TYPE_CHECKING:
     from pan_scdg.align.locator import PassageLocator
@@ -152,7 +152,7 @@ class PairWorker:
         """Return how the encoders of method and passages are loaded, by their names in the job."""
         return {**self.method.encoders, **({} if self.locator is None else self.locator.encoders)}
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identities:
         """Return the fields of ``job.json`` about the models."""
         fields = {**self.method.identify(), **({} if self.locator is None else self.locator.identify())}
         return {**fields, **({"language_model": self.model.identify()} if self.explains else {})}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pan_scdg.errors import UserError
 from pan_scdg.lm.attention import find_backend
@@ -12,6 +12,7 @@ from pan_scdg.models.devices import are_calls_halved, check_device, choose_dtype
 from pan_scdg.models.find import find_model
 from pan_scdg.models.fingerprint import fingerprint_metadata, fingerprint_weights
 from pan_scdg.models.load import load_model, load_tokenizer
+from pan_scdg.records import Identity
 from pan_scdg.results.job import ONE_AT_A_TIME
 from pan_scdg.scdg.sequences import ScoringInput
 from pan_scdg.settings import EngineName, ModelSettings
@@ -63,7 +64,7 @@ class ScoringModel:
         """Return the hash of weights, config and tokenizer."""
         return fingerprint_weights(self.folder)
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identity:
         """Return the fields of ``job.json``: fingerprint, the paper's hashes of metadata files, dtype and positions."""
         positions = [self.settings.positions, self.settings.position_factor]
         return {

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from pan_scdg.errors import UserError
 from pan_scdg.models.find import FoundModel
-from pan_scdg.records import MeasuredPassage, Passage, Reason, Span, TextPair
+from pan_scdg.records import Identities, MeasuredPassage, Passage, Reason, Span, TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.gains import Gains
 from pan_scdg.scdg.thresholds import Choice, choose_threshold
@@ -86,7 +86,7 @@ class Method:
     selects: bool = False
     """It has a first stage for many pairs, `select`."""
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identities:
         """Return the fields of ``job.json`` that identify the models."""
         return {}
 
@@ -212,7 +212,7 @@ class MethodSettings(Table):
         """Return the names of the models that the method loads."""
         return []
 
-    def find_dtype(self, models: Mapping[str, Any]) -> str | None:
+    def find_dtype(self, models: Identities) -> str | None:
         """Return the dtype that the scores depend on, given the models of a job; None without one."""
         return None
 

@@ -22,7 +22,7 @@ from pan_scdg.align.matches import (
 from pan_scdg.align.passages import MIN_COPIED_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values
-from pan_scdg.records import MeasuredPassage, Passage, Reason, Span, TextPair
+from pan_scdg.records import Identities, MeasuredPassage, Passage, Reason, Span, TextPair
 from pan_scdg.settings import Calibration, ProfileTables
 from pan_scdg.text.languages import seems_english
 from pan_scdg.text.units import Integers
@@ -137,7 +137,7 @@ class AlignmentMethod(Method):
         self.models = {"embedding_model": self.encoder.model}
         self.encoders = {"embedding_model": self.encoder.use}
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identities:
         """Return the fields of ``job.json`` that identify the models."""
         return {"embedding_model": {"weights": self.fingerprint}}
 

@@ -21,7 +21,7 @@ from pan_scdg.methods.simple import TEXTS_CACHED, SimpleMethod
 from pan_scdg.models.encoder import Encoder, EncoderUse
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
-from pan_scdg.records import Reason, TextPair
+from pan_scdg.records import Identities, Reason, TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.thresholds import Choice, require_both_classes
 from pan_scdg.settings import ProfileTables
@@ -73,7 +73,7 @@ class CosineMethod(SimpleMethod):
         """By the hash of the text."""
         self._knows_script = lru_cache(TEXTS_CACHED)(lambda text: self._encoder[0].knows_script(text))
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identities:
         """Return the hash of the encoder."""
         return {"embedding_model": {"weights": self.fingerprint}}
 

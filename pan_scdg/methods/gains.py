@@ -1,6 +1,6 @@
 """The method SCDG: gains of a frozen language model, aggregated to one score (paper, PAN25)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -11,7 +11,7 @@ from pan_scdg.errors import UserError
 from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings, Values, check_target
 from pan_scdg.methods.logistic import LogisticWeights
 from pan_scdg.normal_form import restore_spans
-from pan_scdg.records import Passage, Reason, TextPair
+from pan_scdg.records import Identities, Passage, Reason, TextPair, find_dtype
 from pan_scdg.scdg.aggregation import AGGREGATIONS, Aggregate, list_stored
 from pan_scdg.scdg.calibration_range import TargetFacts, list_range_reasons, measure_common_words
 from pan_scdg.scdg.gains import Gains, combine_passes, join_segments
@@ -132,10 +132,9 @@ class GainSettings(MethodSettings):
             return values[names[0]]
         return self.weights.compute_probability([values[name] for name in names])
 
-    def find_dtype(self, models: Mapping[str, Any]) -> str | None:
+    def find_dtype(self, models: Identities) -> str | None:
         """Return the dtype of the language model."""
-        dtype: str | None = models.get("language_model", {}).get("dtype")
-        return dtype
+        return find_dtype(models)
 
     def describe(self, values: Values) -> dict[str, float | str]:
         """Return the aggregation, and the statistics of the gains."""
@@ -215,7 +214,7 @@ class GainMethod(Method):
             tokens = 1 + parts.source_tokens + separator + parts.context_tokens + parts.target_tokens
             model.check_length(tokens, "gains.segments")
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identities:
         """Return the fields that identify the model in the job."""
         return {"language_model": self.model.identify()}
 

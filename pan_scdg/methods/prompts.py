@@ -17,7 +17,7 @@ from pydantic import Field
 from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings
 from pan_scdg.methods.chat import Endpoint, Messages, answer_all, choose_model_name, read_endpoint
 from pan_scdg.methods.simple import SimpleMethod
-from pan_scdg.records import TextPair
+from pan_scdg.records import Identities, TextPair
 from pan_scdg.settings import ProfileTables
 
 SYSTEM = (
@@ -146,7 +146,7 @@ class PromptMethod(SimpleMethod):
         self._settings = settings
         self.fingerprint = choose_model_name(settings.model)
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identities:
         """Return the name of the model."""
         return {"language_model": {"name": self.fingerprint}}
 

@@ -19,7 +19,7 @@ from pan_scdg.methods import Measurements, Method, MethodOptions, MethodSettings
 from pan_scdg.methods.cosine import choose_officially, compute_cosine
 from pan_scdg.methods.simple import SimpleMethod
 from pan_scdg.normal_form import list_forms
-from pan_scdg.records import TextPair
+from pan_scdg.records import Identities, TextPair
 from pan_scdg.scdg.aggregation import Floats
 from pan_scdg.scdg.thresholds import Choice
 from pan_scdg.settings import ProfileTables
@@ -57,10 +57,10 @@ class VectorMethod(SimpleMethod):
             raise UserError("the folder of vectors does not exist", "correct --vectors", options.vectors)
         self._folder = options.vectors
 
-    def identify(self) -> dict[str, Any]:
+    def identify(self) -> Identities:
         """Return a hash of the names and bytes of all files in the folder."""
         files = sorted(path for path in self._folder.glob("*.npy") if path.is_file())
-        return {"vectors": hash_text("".join(f"{path.name}\n{hash_file(path)}\n" for path in files))}
+        return {"vectors": {"weights": hash_text("".join(f"{path.name}\n{hash_file(path)}\n" for path in files))}}
 
     def check(self, pair: TextPair) -> None:
         """Raise UserError if a document has no vectors."""

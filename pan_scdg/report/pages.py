@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pan_scdg.errors import UserError
 from pan_scdg.notices import Notices
@@ -210,7 +209,7 @@ def _read_gains(path: Path, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, 
     return gains
 
 
-def make_pair_report(pair: DecidedPair, texts: tuple[str, str], facts: Mapping[str, Any]) -> Report:
+def make_pair_report(pair: DecidedPair, texts: tuple[str, str], facts: Mapping[str, object]) -> Report:
     """Return the report of one pair of texts.
 
     Args:

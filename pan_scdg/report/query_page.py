@@ -213,7 +213,7 @@ def read_sources(
 def render_queries(
     queries: Iterable[ReportQuery],
     documents: Mapping[str, str],
-    facts: Mapping[str, Any],
+    facts: Mapping[str, object],
     warnings: Sequence[str],
     max_bytes: int = MAX_PAGE_BYTES,
 ) -> str:

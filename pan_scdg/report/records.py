@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pan_scdg.methods import METHODS, load_settings
 from pan_scdg.records import PartKind
@@ -67,7 +67,7 @@ class Report:
     pairs: tuple[DecidedPair, ...]
     """With the names of their texts, which are keys of `suspicious` and `sources`."""
     threshold: float | None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
     """Profile, model, fingerprint, version and the like, shown as they are, by name."""
     warnings: tuple[str, ...] = ()
     within_class: bool = False

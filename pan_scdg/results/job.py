@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
+from pan_scdg.records import Identities, find_dtype
+
 TaskName = Literal["pairs", "retrieval", "check"]
 FORMAT = 3
 """Version of the files of a result; raised when their meaning changes or the same settings give other scores."""
@@ -51,7 +53,7 @@ class JobFile:
     """The hash of the input."""
     profile: Mapping[str, Any] = field(default_factory=dict)
     """The tables of the profile; `profile.parse_profile` reads them."""
-    models: Mapping[str, Any] = field(default_factory=dict)
+    models: Identities = field(default_factory=dict)
     """What identifies each model, by its name in the job."""
     device: str = "cpu"
     code: str | None = None
@@ -111,8 +113,7 @@ class JobFile:
     @property
     def dtype(self) -> str | None:
         """Return the dtype of the language model; None without one."""
-        dtype: str | None = self.models.get("language_model", {}).get("dtype")
-        return dtype
+        return find_dtype(self.models)
 
     def add_incidents(self, incidents: Sequence[str]) -> "JobFile":
         """Return the job with the incidents of all scores, and the engine that computed by them."""

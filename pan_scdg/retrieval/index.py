@@ -9,12 +9,12 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from pan_scdg.errors import UserError
 from pan_scdg.pan.source_retrieval import Corpus
 from pan_scdg.progress import Progress
-from pan_scdg.records import Document
+from pan_scdg.records import Document, Identity
 from pan_scdg.retrieval import bm25_fts5, bm25_impact, bm25_terrier
 from pan_scdg.retrieval.bm25 import LexicalIndex
 from pan_scdg.retrieval.dense import Encode, Kind, build_vectors
@@ -33,23 +33,36 @@ BM25_ENGINES: dict[str, tuple[Callable[..., None], Callable[[Path], LexicalIndex
 """The function that builds the index of an engine, and the one that opens it."""
 
 
-def describe_index(settings: RetrievalSettings, corpus: Corpus, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
+class Manifest(NamedTuple):
+    """What the indexes in a folder were made of."""
+
+    corpus: str
+    """The hash of the corpus."""
+    parts: Mapping[str, Identity]
+    """What each index depends on besides: ``bm25``, ``chunks``, ``abstracts``."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the fields of the file."""
+        return {"format": FORMAT, "corpus": self.corpus, **self.parts}
+
+
+def describe_index(settings: RetrievalSettings, corpus: Corpus, encoder: Identity | None) -> Manifest:
     """Return the manifest of the indexes that the routes of a profile need; ``encoder`` identifies that of vectors."""
-    manifest: dict[str, Any] = {"format": FORMAT, "corpus": corpus.digest}
+    parts: dict[str, Identity] = {}
     if any(route.startswith("bm25") for route in settings.routes):
-        manifest["bm25"] = {"engine": settings.bm25, "raw_text": corpus.raw_text}
+        parts["bm25"] = {"engine": settings.bm25, "raw_text": corpus.raw_text}
     if encoder is not None and settings.dense is not None:
         dense = settings.dense
         made = {**encoder, "document_tokens": dense.document_tokens, "raw_text": corpus.raw_text}
         if any(route.startswith("dense") for route in settings.routes):
             cut = {"chunk_words": dense.chunk_words, "chunk_stride": dense.chunk_stride, "chunks": dense.chunks}
-            manifest["chunks"] = made | cut
+            parts["chunks"] = made | cut
         if "abstract" in settings.routes:
-            manifest["abstracts"] = made
-    return manifest
+            parts["abstracts"] = made
+    return Manifest(corpus.digest, parts)
 
 
-def check_index(folder: Path, manifest: dict[str, Any]) -> None:
+def check_index(folder: Path, manifest: Manifest) -> None:
     """Check that a folder has the indexes of a manifest; it may have more.
 
     Raises:
@@ -62,21 +75,20 @@ def check_index(folder: Path, manifest: dict[str, Any]) -> None:
     except (OSError, ValueError) as e:
         raise UserError(f"not a readable search index: {e}", "delete it and run again", folder) from e
     remedy = "make one for this input with the command index, with this profile, model and device"
-    for name, expected in manifest.items():
-        if existing.get(name) == expected:
+    for name, expected, what in (("format", FORMAT, "version"), ("corpus", manifest.corpus, "corpus")):
+        if existing.get(name) != expected:
+            raise UserError(f"was made for another {what}", remedy, folder)
+    for name, part in manifest.parts.items():
+        if existing.get(name) == part:
             continue
-        if name in ("format", "corpus"):
-            raise UserError(f"was made for another {'version' if name == 'format' else 'corpus'}", remedy, folder)
         if name not in existing:
             raise UserError(f"has no {name} for this profile", remedy, folder)
-        differ = [
-            f"{k} is {existing[name].get(k)!r}, not {v!r}" for k, v in expected.items() if existing[name].get(k) != v
-        ]
+        differ = [f"{k} is {existing[name].get(k)!r}, not {v!r}" for k, v in part.items() if existing[name].get(k) != v]
         raise UserError(f"has no {name} for this profile: {'; '.join(differ)}", remedy, folder)
 
 
 def build_indexes(
-    corpus: Corpus, folder: Path, settings: RetrievalSettings, manifest: dict[str, Any], encode: Encode
+    corpus: Corpus, folder: Path, settings: RetrievalSettings, manifest: Manifest, encode: Encode
 ) -> bool:
     """Build the indexes of a manifest in a folder, which exists only once they are complete; return False otherwise.
 
@@ -95,16 +107,16 @@ def build_indexes(
     if folder.exists() and any(folder.iterdir()):
         check_index(folder, manifest)
         return True
-    staged, text = folder.with_name(folder.name + UNFINISHED), json.dumps(manifest, indent=1) + "\n"
+    staged, text = folder.with_name(folder.name + UNFINISHED), json.dumps(manifest.to_json(), indent=1) + "\n"
     try:
         if not (staged / MANIFEST).exists() or (staged / MANIFEST).read_text(encoding="ascii") != text:
             shutil.rmtree(staged, ignore_errors=True)
             staged.mkdir(parents=True)
             (staged / MANIFEST).write_text(text, encoding="ascii")
-        if "bm25" in manifest:
+        if "bm25" in manifest.parts:
             build_bm25(corpus, staged, settings.bm25)
         kinds: tuple[Kind, ...] = ("chunks", "abstracts")
-        for kind in (kind for kind in kinds if kind in manifest):
+        for kind in (kind for kind in kinds if kind in manifest.parts):
             with Progress(f"indexing the {kind}", len(corpus)) as progress:
                 build_vectors(corpus, staged / kind, kind, settings.need_dense(), encode, progress)
                 if progress.done < len(corpus):

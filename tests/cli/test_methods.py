@@ -159,7 +159,7 @@ def test_a_pair_that_cannot_be_read_stops_the_run_or_is_negative(
 
 
 def test_vectors_are_read_and_options_without_effect_are_refused(
-    run: Cli, profile: Callable[..., Path], records: Records, tmp_path: Path
+    run: Cli, cli: Cli, pairs_input: Path, profile: Callable[..., Path], records: Records, tmp_path: Path
 ) -> None:
     (tmp_path / "vectors").mkdir()
     generator = np.random.default_rng(0)
@@ -167,14 +167,16 @@ def test_vectors_are_read_and_options_without_effect_are_refused(
     for name, vector in vectors.items():
         np.save(tmp_path / "vectors" / f"{name}.npy", vector)
     by_vectors = profile("vectors", 'model = "any"')
-    assert run(tmp_path / "out", by_vectors, "--vectors", tmp_path / "vectors").code == 0
+    assert run(tmp_path / "out", by_vectors, "--vectors", tmp_path / "vectors", "--report").code == 0
+    again = (tmp_path / "out", "--input", pairs_input, "--output", tmp_path / "again")
+    assert cli("reproduce", *again, "--vectors", tmp_path / "vectors").code == 0
     for pair, record in zip(PAIRS, records(tmp_path / "out" / "decisions.jsonl"), strict=True):
         one, other = (vectors[name].astype(np.float64) for name in pair)
         cosine = one @ other / (np.linalg.norm(one) * np.linalg.norm(other))
         assert record["score"] == pytest.approx(cosine, abs=1e-6)
     by_words = profile("containment", "n = 2")
     for option in (("--vectors", tmp_path / "vectors"), ("--keep-gains",), ("--engine", "reference")):
-        done = run(tmp_path / "again", by_words, *option)
+        done = run(tmp_path / "refused", by_words, *option)
         assert (done.code, "needs a profile" in done.err) == (2, True)
 
 

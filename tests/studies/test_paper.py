@@ -190,9 +190,9 @@ def test_a_table_is_made_from_the_results_that_exist(tmp_path: Path) -> None:
 def test_first_stages_share_an_index_that_has_all_of_theirs() -> None:
     corpus: Any = SimpleNamespace(digest="c", raw_text=True)
 
-    def describe(profile: str) -> dict[str, Any]:
+    def describe(profile: str) -> dict[str, object]:
         settings = load_profile(profile).need_retrieval()
-        return describe_index(settings, corpus, {"weights": settings.need_dense().model})
+        return describe_index(settings, corpus, {"weights": settings.need_dense().model}).to_json()
 
     for index, rows in PAPER.indexes.values():
         for row in rows:
