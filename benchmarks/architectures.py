@@ -27,14 +27,17 @@ from pan_scdg.scdg.sequences import ScoringInput, Tokenizer
 from pan_scdg.settings import ModelSettings
 
 VOCABULARY, WINDOW, BUDGET = 60, 8, 100
-SIZE = {
-    "vocab_size": VOCABULARY,
+SMALL = {
     "hidden_size": 32,
     "intermediate_size": 48,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 8,
+}
+"""The sizes of a tiny model, here and in the tests."""
+SIZE = SMALL | {
+    "vocab_size": VOCABULARY,
     "max_position_embeddings": 128,
     "initializer_range": 0.3,
     "pad_token_id": 0,

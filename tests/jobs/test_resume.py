@@ -10,27 +10,10 @@ import pytest
 
 from pan_scdg.jobs import pipeline
 from pan_scdg.results.folder import ScoreFile
+from tests.interrupts import interrupt_at
 
 Run = Callable[..., Any]
 Visible = Callable[[Path], dict[str, bytes]]
-
-
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, n: int, after: bool) -> list[int]:
-    """Let the ``n``-th call of ``owner.name`` end the run, before or after its effect; counts the calls."""
-    calls: list[int] = []
-    real = getattr(owner, name)
-
-    def counted(*arguments: Any, **named: Any) -> Any:
-        calls.append(1)
-        if len(calls) == n and not after:
-            raise KeyboardInterrupt
-        result = real(*arguments, **named)
-        if len(calls) == n and after:
-            raise KeyboardInterrupt
-        return result
-
-    monkeypatch.setattr(owner, name, counted)
-    return calls
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, work: Callable[[], Any]) -> int:

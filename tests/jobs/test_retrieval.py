@@ -20,6 +20,7 @@ from pan_scdg.jobs.retrieval import RetrievalWorker
 from pan_scdg.lm.model import ScoringModel
 from pan_scdg.models.encoder import Encoder
 from pan_scdg.results.folder import read_job
+from tests.interrupts import interrupt_at
 from tests.jobs import conftest
 from tests.memory_errors import MEMORY_ERRORS, limit_memory
 
@@ -224,17 +225,8 @@ def test_a_run_that_was_stopped_continues_and_gives_the_same_bytes(
         "score": (ScoringModel, "compute_log_probs", 7),  # three texts alone, then a source each
         "write": (retrieval, "write_results", 1),
     }[stop]
-    calls, real = 0, getattr(owner, name)
-
-    def stopping(*arguments: Any, **options: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == number:
-            raise KeyboardInterrupt
-        return real(*arguments, **options)
-
     with monkeypatch.context() as patch:
-        patch.setattr(owner, name, stopping)
+        interrupt_at(patch, owner, name, number)
         assert run(retrieval_input, tmp_path / "out", "--keep-gains").code == 3
     assert visible(tmp_path / "out") == {}
 

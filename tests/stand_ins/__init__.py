@@ -12,20 +12,13 @@ from typing import Any
 
 import tomlkit
 
+from benchmarks.architectures import SMALL
 from pan_scdg.models.catalogue import CATALOGUE
 from pan_scdg.profile import find_profile, load_profile
 from tests.hub_cache import add_snapshot, name_main
 from tests.stand_ins.tokenizer_files import WRITERS
 
 HERE = Path(__file__).parent
-SMALL = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-}
 FEW_TOKENS = {"vocab_size": 512}
 """Of a config and of a profile's model, for tests of other things."""
 POOLING = {"bge-m3": "cls", "Linq-Embed-Mistral": "lasttoken"}
