@@ -44,10 +44,12 @@ def preflight(
     from pan_scdg.jobs.preflight import Preflight
     from pan_scdg.profile import load_profile
 
-    flight = Preflight(load_profile(profile), device, output, directory, deadline)
     output.mkdir(parents=True, exist_ok=True)
     with open(output / LOG, "w", encoding="utf-8") as log:
-        for line in flight.run():
+
+        def show(line: str) -> None:
             click.echo(line)
             print(line, file=log, flush=True)
-    context.exit(2 if flight.failures else 0)
+
+        is_ready = Preflight(load_profile(profile), device, output, directory, deadline, show=show).run()
+    context.exit(0 if is_ready else 2)

@@ -7,7 +7,7 @@ something else, shows here first.
 import math
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -23,9 +23,8 @@ from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.jobs.workload import Encoding, Scoring, count_encoding, count_scoring, read_some_pairs
 from pan_scdg.lm.attention import BACKENDS
 from pan_scdg.lm.engine import Engine, PackedEngine, ReferenceEngine, make_engine
-from pan_scdg.lm.logprobs import LogProbs
 from pan_scdg.lm.model import ScoringModel
-from pan_scdg.lm.packing import NotPackableError, check_config
+from pan_scdg.lm.packing import Lengths, NotPackableError, check_config
 from pan_scdg.methods import MethodOptions
 from pan_scdg.models.devices import (
     Devices,
@@ -46,9 +45,6 @@ from pan_scdg.retrieval.dense import find_nearest
 from pan_scdg.scdg.sequences import ScoringInput, build_pair_passes, encode_text
 
 Value = TypeVar("Value")
-MAX_DIFFERENCES = {"float32": 0.01, "bfloat16": 0.2, "float16": 0.2}
-"""Largest mean difference of log-probabilities of two engines, as a share of their deviation. Rounding is far below it,
-attention that computes something else near 1."""
 
 
 class Sizes(NamedTuple):
@@ -123,6 +119,7 @@ class Preflight:
         output: a folder on the disk of the results.
         directory: an input whose tokens are counted; None: none.
         deadline: hours that the run may take.
+        show: takes the line of each check as soon as it is known.
     """
 
     def __init__(
@@ -132,38 +129,40 @@ class Preflight:
         output: Path,
         directory: Path | None = None,
         deadline: float = LIMIT_HOURS,
+        *,
+        show: Callable[[str], object],
     ) -> None:
-        self._output, self._deadline = output, deadline
+        self._output, self._deadline, self._show = output, deadline, show
         self._profile, self._asked, self._directory = profile, device, directory
         self._device = "cpu"
         self._encoders: dict[str, EncoderUse] = {}
-        self.failures = 0
+        self._failures = 0
 
-    def run(self) -> Iterator[str]:
-        """Yield a line for each check, "ok" or "failed" with what to do, and at last "ready" or "not ready"."""
-        if (yield from self._check("device", self._find_device)) is not None:
+    def run(self) -> bool:
+        """Show a line for each check, "ok" or "failed" with what to do, and at last "ready" or "not ready"."""
+        if self._check("device", self._find_device) is not None:
             if self._device != "cpu" and (count := Devices(self._device).count_workers()) > 1:
-                yield from self._check("workers", partial(try_workers, count))
-            models = yield from self._check("models", self._find_models)
+                self._check("workers", lambda: try_workers(count))
+            models = self._check("models", self._find_models)
             if models is not None:
-                yield from self._try_models(models)
-        yield f"not ready: failed checks: {self.failures}" if self.failures else "ready"
+                self._try_models(models)
+        self._show(f"not ready: failed checks: {self._failures}" if self._failures else "ready")
+        return not self._failures
 
-    def _try_models(self, models: dict[str, FoundModel]) -> Iterator[str]:
-        yield from self._check("memory", partial(check_memory, models, self._device))
+    def _try_models(self, models: dict[str, FoundModel]) -> None:
+        self._check("memory", lambda: check_memory(models, self._device))
         speeds: dict[str, tuple[int, Speed] | None] = {}
         if "language_model" in models:
-            yield from self._check("precision", self._check_precision)
-            speeds["score"] = yield from self._try_scorer()
+            speeds["score"] = self._try_scorer()
+            free_memory(self._device)
         if use := next((self._encoders[name] for name in ENCODERS if name in self._encoders), None):
-            speeds["encode"] = yield from self._try_encoder(use)
-        if self._directory is not None and speeds and None not in speeds.values():
-            known = {name: one for name, one in speeds.items() if one is not None}
-            estimate = partial(estimate_hours, self._directory, known, self._deadline, "score" in speeds)
-            yield from self._check("hours", estimate)
+            speeds["encode"] = self._try_encoder(use)
+        directory, known = self._directory, {name: one for name, one in speeds.items() if one is not None}
+        if directory is not None and known and len(known) == len(speeds):
+            self._check("hours", lambda: estimate_hours(directory, known, self._deadline, "score" in speeds))
 
-    def _check(self, name: str, compute: Callable[[], tuple[str, Value]]) -> Generator[str, None, Value | None]:
-        """Yield the line of a check; return its value, None if it failed."""
+    def _check(self, name: str, compute: Callable[[], tuple[str, Value]]) -> Value | None:
+        """Show the line of a check; return its value, None if it failed."""
         try:
             text, value = compute()
         except UserError as e:
@@ -171,10 +170,10 @@ class Preflight:
         except Exception as e:  # whatever it is, a run would end with it
             text = f"{type(e).__name__}: {escape_controls(get_first_line(e))}; report it with this log"
         else:
-            yield f"ok      {name}: {text}"
+            self._show(f"ok      {name}: {text}")
             return value
-        self.failures += 1
-        yield f"failed  {name}: {text}"
+        self._failures += 1
+        self._show(f"failed  {name}: {text}")
         return None
 
     def _find_device(self) -> tuple[str, str]:
@@ -212,12 +211,6 @@ class Preflight:
         sizes, positions = SIZES[self._device], self._model.positions or math.inf
         return sizes._replace(kept=int(min(sizes.kept, positions * MAX_KEPT)), plain=int(min(sizes.plain, positions)))
 
-    def _check_precision(self) -> tuple[str, None]:
-        import torch
-
-        check_device(self._model.settings, self._device)
-        return f"{self._model.settings.dtype}; float32 products: {torch.get_float32_matmul_precision()}", None
-
     def _list_attentions(self) -> list[str]:
         """Return the profile's attention, and the others that the device and the installed packages permit."""
         settings = self._model.settings
@@ -231,30 +224,16 @@ class Preflight:
 
         return [name for name in BACKENDS if name == settings.attention or is_possible(name)]
 
-    def _try_attentions(self, lm: LanguageModel) -> Iterator[str]:
-        """Compare the packed engine with the reference engine at the sizes of a run, the former by each attention."""
-        items = make_inputs(len(lm.tokenizer), self._sizes.kept, self._sizes.plain)  # type: ignore[arg-type]
-        sizes = ", ".join(str(item.length) for item in items)
-        expected = yield from self._check(
-            "reference engine", lambda: (f"inputs of {sizes} tokens", ReferenceEngine(lm).compute_log_probs(items))
-        )
-        if expected is None:
-            return
-        for attention in self._list_attentions():
-            yield from self._check(f"attention {attention}", partial(self._compare, lm, attention, items, expected))
-
-    def _compare(
-        self, lm: LanguageModel, attention: str, items: Sequence[ScoringInput], expected: Sequence[LogProbs]
-    ) -> tuple[str, None]:
-        """Compare the packed engine, which keeps the context of the first inputs, with other log-probabilities."""
-        engine = PackedEngine(lm, attention, self._sizes.kept + items[0].length // 16)
-        difference = measure_difference(engine.compute_log_probs(items), expected)
-        limit = MAX_DIFFERENCES[self._model.settings.dtype]
-        if not difference <= limit:
-            what = f"differs by {difference:.3f} of the deviation, more than {limit}"
-            raise UserError(what, 'set another attention in [model] of the profile, such as "sdpa"')
+    def _compare(self, lm: LanguageModel, attention: str) -> tuple[str, None]:
+        """Compare the packed engine with the reference engine at the sizes of a run."""
+        kept, plain = self._sizes.kept, self._sizes.plain
+        target = max(8, kept // 32)
+        engine = PackedEngine(lm, attention, kept)
+        alone = (max(1, plain - target), target)
+        difference = engine.check(Lengths([alone], kept, [target] * 3, [1]))
         by = "" if engine.attention == attention else f", computed by {engine.attention}"
-        return f"differs by {difference:.2g} of the deviation{by}", None
+        lengths = f"{sum(alone):,} tokens, and three of {kept + target:,} with a kept context"
+        return f"differs by {difference:.2g} nats a token from the reference on an input of {lengths}{by}", None
 
     def _explain_reference(self, lm: LanguageModel, engine: Engine) -> tuple[str, None]:
         """Return why a run computes one input at a time; it is an error unless the architecture is the reason."""
@@ -264,25 +243,23 @@ class Preflight:
             return f"inputs are computed one at a time: {e.what}", None
         raise UserError(f"packed inputs fail: {engine.reason}", "set another attention in [model] of the profile")
 
-    def _try_scorer(self) -> Generator[str, None, tuple[int, Speed] | None]:
-        """Yield the checks of the language model; return the tokens of the input, 0 without one, and the speed."""
-        loaded = yield from self._check("language model", self._load_model)
+    def _try_scorer(self) -> tuple[int, Speed] | None:
+        """Check the language model; return the tokens of the input, 0 without one, and the speed."""
+        loaded = self._check("language model", self._load_model)
         if loaded is None:
             return None
         lm, engine = loaded
-        if engine.attention is not None:
-            yield from self._try_attentions(lm)
+        if engine.attention is None:
+            self._check(f"attention {self._model.settings.attention}", lambda: self._explain_reference(lm, engine))
         else:
-            attention = self._model.settings.attention
-            yield from self._check(f"attention {attention}", partial(self._explain_reference, lm, engine))
-        yield from self._check("largest input", partial(self._try_largest, lm, engine))
-        scoring = None
-        if self._directory is not None:
-            scoring = yield from self._check("tokens to score", partial(self._count_scoring, self._directory))
-            yield from self._check("noise", partial(self._measure_noise, self._directory, lm, engine))
-        speed = yield from self._check("scorer", partial(self._measure_scorer, lm, engine, scoring))
-        del loaded, lm, engine
-        free_memory(self._device)
+            for attention in self._list_attentions():
+                self._check(f"attention {attention}", partial(self._compare, lm, attention))
+        self._check("largest input", lambda: self._try_largest(lm, engine))
+        scoring, directory = None, self._directory
+        if directory is not None:
+            scoring = self._check("tokens to score", lambda: self._count_scoring(directory))
+            self._check("noise", lambda: self._measure_noise(directory, lm, engine))
+        speed = self._check("scorer", lambda: self._measure_scorer(lm, engine, scoring))
         return None if speed is None else (scoring.tokens if scoring else 0, speed)
 
     def _load_model(self) -> tuple[str, tuple[LanguageModel, Engine]]:
@@ -295,7 +272,7 @@ class Preflight:
         ids = encode_text(model.tokenizer, SENTENCE)
         nats = -float(np.mean(engine.compute_log_probs([ScoringInput(ids[:1], ids[1:])])[0]))
         chance = math.log(lm.model.get_input_embeddings().num_embeddings)
-        text = f"{nats:.2f} nats a token of an English sentence; by chance {chance:.2f}"
+        text = f"{model.settings.dtype}, {nats:.2f} nats a token of an English sentence; by chance {chance:.2f}"
         if not nats < chance:
             raise UserError(f"{text}: the weights are damaged, or of another model", "fetch the model again")
         return text, (lm, engine)
@@ -338,23 +315,20 @@ class Preflight:
         )
         return f"{speed}; sources of {source:,} tokens with {targets} targets of {target:,}", speed
 
-    def _try_encoder(self, use: EncoderUse) -> Generator[str, None, tuple[int, Speed] | None]:
-        """Yield the checks of the encoder; return the tokens of the input, 0 without one, and the speed."""
-        loaded = yield from self._check("encoder", partial(self._load_encoder, use))
+    def _try_encoder(self, use: EncoderUse) -> tuple[int, Speed] | None:
+        """Check the encoder; return the tokens of the input, 0 without one, and the speed."""
+        loaded = self._check("encoder", lambda: self._load_encoder(use))
         if loaded is None:
             return None
-        limit = use.max_tokens or loaded.max_tokens
-        encoding = None
-        if self._directory is not None:
-            encoding = yield from self._check(
-                "tokens to encode", partial(self._count_encoding, self._directory, loaded)
-            )
+        limit, directory, encoding = use.max_tokens or loaded.max_tokens, self._directory, None
+        if directory is not None:
+            encoding = self._check("tokens to encode", lambda: self._count_encoding(directory, loaded))
         texts = encoding.texts if encoding else TEXTS
-        yield from self._check("padding", partial(compare_padding, loaded, texts[:32], limit))
+        self._check("padding", lambda: compare_padding(loaded, texts[:32], limit))
         if self._device != "cpu":
-            yield from self._check("largest batch", partial(self._try_batch, loaded, limit))
-            yield from self._check("search", partial(try_search, loaded.dimension, self._device))
-        speed = yield from self._check("encoder speed", partial(measure_encoder, loaded, texts, limit, self._device))
+            self._check("largest batch", lambda: self._try_batch(loaded, limit))
+            self._check("search", lambda: try_search(loaded.dimension, self._device))
+        speed = self._check("encoder speed", lambda: measure_encoder(loaded, texts, limit, self._device))
         loaded.release()
         return None if speed is None else (encoding.tokens if encoding else 0, speed)
 
@@ -502,21 +476,6 @@ def check_memory(models: dict[str, FoundModel], device: str) -> tuple[str, None]
         if largest > host:  # the files are mapped, and read in parts
             text += ", less than the weights, which may make loading slow"
     return text, None
-
-
-def make_inputs(vocabulary: int, kept: int, plain: int) -> list[ScoringInput]:
-    """Return three inputs with a common context of ``kept`` random tokens, and one of ``plain`` tokens."""
-    rng = np.random.default_rng(0)
-    target, context = max(8, kept // 32), rng.integers(vocabulary, size=kept)
-    items = [ScoringInput(context, rng.integers(vocabulary, size=target)) for _ in range(3)]
-    alone = rng.integers(vocabulary, size=max(plain, target + 1))
-    return [*items, ScoringInput(alone[:-target], alone[-target:])]
-
-
-def measure_difference(values: Sequence[LogProbs], expected: Sequence[LogProbs]) -> float:
-    """Return the mean difference of log-probabilities as a share of their standard deviation."""
-    literal = np.concatenate(expected)
-    return float(np.abs(np.concatenate(values) - literal).mean() / literal.std())
 
 
 def measure_speed(compute: Callable[[], object], count: Callable[[], int], seconds: float) -> Speed:

@@ -35,6 +35,8 @@ from pan_scdg.lm.logprobs import (
 )
 from pan_scdg.lm.mlp import find_mlps, slice_mlps
 from pan_scdg.lm.packing import (
+    SHORT,
+    Lengths,
     NotPackableError,
     PackedCall,
     build_not_packable_error,
@@ -217,11 +219,21 @@ class PackedEngine(Engine):
         self._length_step = 1 if on_cpu else LENGTH_STEP
         self.tokens = 0
         self.splits: list[int] = []
-        check_computed(lm, self._compute_with_budget)
+        self.check()
         if not compute_within_memory(lambda: reads_square(self._backend, lm.model.dtype, lm.device), 1, lm.device):
             what = f"is given log-sum-exps in another order by attention {attention!r} of the installed version"
             raise build_not_packable_error(lm, what)
+
+    def check(self, lengths: Lengths = SHORT) -> float:
+        """Compare inputs of these lengths with the reference; return the mean difference in nats a token.
+
+        Raises:
+            UserError: the model fails on a packed row or gives other numbers.
+        """
+        budget = self._budget
+        difference = check_computed(self._lm, self._compute_with_budget, lengths)
         self._budget, self.tokens, self.splits = budget, 0, []
+        return difference
 
     def compute_groups(self, items: Sequence[ScoringInput], groups: Sequence[Sequence[int]]) -> Iterator[GroupResult]:
         """See `Engine`; what is packed together depends on the inputs and the budget alone, not on the groups."""

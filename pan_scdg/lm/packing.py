@@ -124,8 +124,6 @@ SLIDING = "sliding_attention"
 """The type of a layer with a sliding window."""
 UNPACKABLE_ROPES = ("dynamic", "longrope")
 """Rotary embeddings whose angles depend on the longest position of a call."""
-ALONE_LENGTHS, SHARED_LENGTHS, CONTEXT_LENGTH = ((3, 5), (1, 8)), (4, 7), 6
-"""Numbers of tokens of two single inputs (context, target), and of a context with the targets that share it."""
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}
 """Largest mean over the tokens of the difference between packed and alone, in nats.
 
@@ -133,6 +131,20 @@ Measured on a CPU: 26 random models of different architectures and scdg-mini (20
 and 0.006; Jamba, Dbrx and DiffLlama, which cannot be packed, have 1.2 and more in every type. Single tokens say less:
 in bfloat16 they differ by some tenths where all is well."""
 
+
+class Lengths(NamedTuple):
+    """Numbers of tokens of the inputs that are computed packed and by the reference."""
+
+    alone: Sequence[tuple[int, int]]
+    """Context and target of single inputs."""
+    context: int
+    """Of the context that the targets `shared` have in common."""
+    shared: Sequence[int]
+    rows: Sequence[int]
+    """Most tokens of a row in each of the passes; with 1 a row has one input, and the shared context is kept."""
+
+
+SHORT = Lengths(((3, 5), (1, 8)), 6, (4, 7), (1024, 1))
 Score = Callable[[Sequence[ScoringInput], int], list[LogProbs]]
 """Computes packed log-probabilities of inputs in rows of at most the given number of tokens."""
 
@@ -189,8 +201,8 @@ def _scales_by_row(lm: LanguageModel, rope: Mapping[str, Any]) -> bool:
     return "position_ids" not in signature(attention.forward).parameters
 
 
-def check_computed(lm: LanguageModel, score: Score) -> None:
-    """Compare the packed log-probabilities of a few short inputs with those of the reference.
+def check_computed(lm: LanguageModel, score: Score, lengths: Lengths) -> float:
+    """Return the mean difference of the packed log-probabilities of a few inputs from those of the reference, in nats.
 
     No list of architectures is complete: recurrent layers carry one input over into the next, and an attention outside
     transformers' interface attends to the whole row; both give plausible numbers.
@@ -198,27 +210,25 @@ def check_computed(lm: LanguageModel, score: Score) -> None:
     Raises:
         UserError: the model fails on a packed row or gives other numbers.
     """
-    items = _make_inputs(lm.model.get_input_embeddings().num_embeddings)
-    expected = [compute_target_log_probs(lm, item, 1024) for item in items]
-    tail = len(ALONE_LENGTHS)
+    items = _make_inputs(lm.model.get_input_embeddings().num_embeddings, lengths)
+    expected = np.concatenate([compute_target_log_probs(lm, item, 1024) for item in items])
     try:
-        together = score(items, 1024)
-        kept = score(items[tail:], 1)  # one input per row, the second with the kept prefix of the first
+        passes = [np.concatenate(score(items, tokens)) for tokens in lengths.rows]
     except (TypeError, ValueError, AttributeError, LookupError, RuntimeError, ImportError) as e:
         refuses = isinstance(e, TypeError) or "packing" in str(e)  # an argument of the forward pass
         what = "does not hand layouts of rows to its attention" if refuses else f"fails on a row ({get_first_line(e)})"
         raise build_not_packable_error(lm, what) from e
-    packed = np.concatenate([*together, *kept])
-    difference = np.abs(packed - np.concatenate([*expected, *expected[tail:]])).mean()
+    difference = float(np.mean([np.abs(one - expected).mean() for one in passes]))
     if not difference <= TOLERANCE[str(lm.model.dtype).removeprefix("torch.")]:
         raise build_not_packable_error(lm, f"differs by {difference:.2g} nats a token when packed")
+    return difference
 
 
-def _make_inputs(vocabulary: int) -> list[ScoringInput]:
+def _make_inputs(vocabulary: int, lengths: Lengths) -> list[ScoringInput]:
     rng = np.random.default_rng(0)
-    context = rng.integers(vocabulary, size=CONTEXT_LENGTH)
-    alone = [ScoringInput(rng.integers(vocabulary, size=c), rng.integers(vocabulary, size=t)) for c, t in ALONE_LENGTHS]
-    return [*alone, *(ScoringInput(context, rng.integers(vocabulary, size=t)) for t in SHARED_LENGTHS)]
+    context = rng.integers(vocabulary, size=lengths.context)
+    alone = [ScoringInput(rng.integers(vocabulary, size=c), rng.integers(vocabulary, size=t)) for c, t in lengths.alone]
+    return [*alone, *(ScoringInput(context, rng.integers(vocabulary, size=t)) for t in lengths.shared)]
 
 
 def build_not_packable_error(lm: LanguageModel, what: str) -> NotPackableError:

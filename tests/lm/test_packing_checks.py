@@ -109,7 +109,8 @@ def test_a_kernel_that_returns_tokens_by_heads_is_noticed(
         return out, attention._transpose_lse(tokens_by_heads, q)
 
     monkeypatch.setitem(attention.BACKENDS, "sdpa", attend)
-    monkeypatch.setattr(packable, "SHARED_LENGTHS", (5, 7))  # none of them as many as the four heads
+    lengths = packable.SHORT._replace(shared=(5, 7))
+    monkeypatch.setattr(PackedEngine.check, "__defaults__", (lengths,))  # none of them as many as the four heads
     with pytest.raises(UserError, match="is given log-sum-exps in another order by attention 'sdpa'"):
         packed(lm)
 
