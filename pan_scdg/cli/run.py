@@ -177,7 +177,7 @@ def report(output: Path, directory: Path | None) -> None:
     Example:
       pan-scdg report out --input examples/pan25-pairs/test
     """
-    from pan_scdg.jobs.report import make_page
+    from pan_scdg.report.pages import make_page
 
     click.echo(make_page(output, directory))
 

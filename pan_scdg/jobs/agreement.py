@@ -19,12 +19,22 @@ from pan_scdg.results.records import CandidateLine, Decision, ScoreLine
 
 MIN_OVERLAP = 0.99
 """Smallest overlap of passages that noise explains: a sentence at the limit of a passage may belong to it or not."""
+NOISE_FACTOR = 10
+"""The noise as a multiple of the largest difference between two engines or types. Scores of another processor differ up
+to seven times as much as those of another engine (``benchmarks/results/processor-noise.md``)."""
+LAST_DIGIT = 1e-6
+"""Of the scores in the files; the noise is at least this."""
 TOP = 10
 DECIMALS = 9
 SHOWN_ITEMS = 100
 """Items that differ, of which a record lists the first."""
 Sides = tuple[Span, Span]
 """A passage of a detection, in the suspicious document and in the source."""
+
+
+def estimate_noise(largest_difference: float) -> float:
+    """Return the noise, with two digits, for the largest difference of scores that was measured."""
+    return max(float(f"{NOISE_FACTOR * largest_difference:.1e}"), LAST_DIGIT)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import tomlkit
 
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.noise import LAST_DIGIT, estimate_noise
+from pan_scdg.jobs.agreement import LAST_DIGIT, estimate_noise
 from pan_scdg.methods import MethodSettings, Values
 from pan_scdg.notices import Notices
 from pan_scdg.pan.inputs import hash_input

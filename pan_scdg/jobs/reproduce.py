@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from pan_scdg.commit import UNKNOWN, find_commit
 from pan_scdg.digests import hash_file
 from pan_scdg.errors import UserError
-from pan_scdg.jobs.agreement import Agreement, compare_pairs, compare_runs, compare_scores
-from pan_scdg.jobs.noise import FACTOR, estimate_noise
+from pan_scdg.jobs.agreement import NOISE_FACTOR, Agreement, compare_pairs, compare_runs, compare_scores, estimate_noise
 from pan_scdg.jobs.options import RunOptions, Sample, choose_device, hash_job_code
 from pan_scdg.jobs.pairs import detect_pairs
 from pan_scdg.jobs.retrieval import RetrievalWorker, retrieve_sources
@@ -339,7 +338,9 @@ class Reproduction:
         agreement = self._compare(rerun.output, other.output)
         difference = agreement.largest_difference or 0.0
         between = "the engines packed and reference" if self._uses_engine else "two sizes of batches"
-        source = f"{FACTOR} times the largest difference between {between} on {format_count(agreement.size, what)}"
+        source = (
+            f"{NOISE_FACTOR} times the largest difference between {between} on {format_count(agreement.size, what)}"
+        )
         return Noise(estimate_noise(difference), source)
 
 

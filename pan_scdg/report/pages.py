@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pan_scdg.errors import UserError
+from pan_scdg.logs import say
 from pan_scdg.notices import Notices
+from pan_scdg.pan.inputs import hash_input
 from pan_scdg.pan.text_alignment import read_pairs, read_text
 from pan_scdg.progress import format_count
 from pan_scdg.records import MeasuredPassage, TextFile, TokenGains
@@ -30,12 +32,32 @@ from pan_scdg.results.files import (
     read_lines,
     read_optional,
 )
+from pan_scdg.results.folder import list_changed_files, require_job
 from pan_scdg.results.job import JobFile
 from pan_scdg.results.records import DecidedPair, Decision, GainsLine, PassageLine, TextLine, read_decisions
 
 AMONG = "Compared with one another; the report cannot tell who copied from whom."
 MAX_TOKENS = 1_000_000
 """Tokens whose gains are read for a page, which shows fewer of them."""
+
+
+def make_page(output: Path, directory: Path | None) -> Path:
+    """Write ``report.html`` into a result folder, and return its path; nothing is computed.
+
+    Args:
+        output: of `run` or `check`.
+        directory: the input of `run`, whose texts are shown; None: of `check`, whose result contains them.
+
+    Raises:
+        UserError: the folder is no complete result with decisions, or the input is another one.
+    """
+    job = require_job(output)
+    if job.scores_only:
+        raise UserError("contains no decisions", "give the output of `run` without --scores-only", output)
+    if directory is not None and (job.task == "check" or hash_input(directory, job.task) != job.input):
+        raise UserError("is not the input of this result", "give the folder that `run` read", directory)
+    say(list_changed_files(output, job))
+    return output / write_page(output, job, directory)
 
 
 def write_page(folder: Path, job: JobFile, directory: Path | None = None) -> str:

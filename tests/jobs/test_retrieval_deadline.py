@@ -9,10 +9,10 @@ import pytest
 
 from pan_scdg.jobs import pipeline, rerank, runner
 from pan_scdg.jobs.pipeline import LATE
-from pan_scdg.jobs.report import make_page
 from pan_scdg.jobs.rerank import CandidateScorer, SourceTask
 from pan_scdg.jobs.worker import PairWorker
 from pan_scdg.models.encoder import Encoder
+from pan_scdg.report.pages import make_page
 from pan_scdg.results.folder import read_job
 from pan_scdg.retrieval import candidates, dense
 from tests.decisions import list_sentences
