@@ -118,8 +118,9 @@ class SentenceAlignment:
         """
         end = len(self._target) if end is None else end
         places = np.arange(len(self._source))
-        starts = source_starts = np.zeros(len(places), np.int64)
-        """Where the best alignment that ends at each place begins."""
+        starts: Integers = np.zeros(len(places), np.int64)
+        """Where the best alignment that ends at each place begins, in the target and in the source."""
+        source_starts = starts
         best = NO_MATCH
         for number, row in enumerate(self._fill(begin, end), begin):
             is_pair = row.extended >= row.above
