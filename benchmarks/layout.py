@@ -12,6 +12,7 @@ import pstats
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -68,23 +69,31 @@ def count_circles() -> int:
             return circles
 
 
-def count_constants() -> int:
-    """Return the numbers in the values of the constants of modules and classes, tuples and dictionaries included."""
+def list_constants() -> Iterator[tuple[Path, str, ast.expr]]:
+    """Yield the numbers in the constants of modules and classes: file, name of the constant, and the number."""
     paths = [*PACKAGE.glob("align/*.py"), *PACKAGE.glob("text/*.py"), PACKAGE / "methods" / "alignment.py"]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
-    bodies = [one.body for tree in trees for one in (tree, *tree.body) if isinstance(one, ast.Module | ast.ClassDef)]
-    assigned = (one.value for body in bodies for one in body if isinstance(one, ast.Assign | ast.AnnAssign))
-    return sum(map(_count_numbers, filter(None, assigned)))
+    for path in sorted(paths):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        bodies = [one.body for one in (tree, *tree.body) if isinstance(one, ast.Module | ast.ClassDef)]
+        for one in (one for body in bodies for one in body):
+            if isinstance(one, ast.Assign | ast.AnnAssign) and one.value:
+                target = one.targets[0] if isinstance(one, ast.Assign) else one.target
+                yield from ((path, name, number) for name, number in _list_numbers(ast.unparse(target), one.value))
 
 
-def _count_numbers(value: ast.expr) -> int:
+def _list_numbers(name: str, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the numbers in the value of a constant, tuples and dictionaries included."""
     if isinstance(value, ast.Tuple):
-        return sum(map(_count_numbers, value.elts))
-    if isinstance(value, ast.Dict):
-        return sum(map(_count_numbers, value.values))
-    parts = ast.Constant | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
-    numbers = [one for one in ast.walk(value) if isinstance(one, ast.Constant) and type(one.value) in (int, float)]
-    return int(bool(numbers) and all(isinstance(one, parts) for one in ast.walk(value)))
+        for own, part in zip(name.strip("()").split(", "), value.elts):
+            yield from _list_numbers(own, part)
+    elif isinstance(value, ast.Dict):
+        for part in value.values:
+            yield from _list_numbers(name, part)
+    else:
+        parts = ast.Constant | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
+        numbers = [one for one in ast.walk(value) if isinstance(one, ast.Constant) and type(one.value) in (int, float)]
+        if numbers and all(isinstance(one, parts) for one in ast.walk(value)):
+            yield name, value
 
 
 def list_imports(path: Path, modules: dict[str, Path]) -> set[str]:
@@ -112,7 +121,7 @@ def main(name: str | None) -> None:
             rows.append([command, *json.loads(done.stdout.splitlines()[-1])])
     click.echo(format_rows(["command", "files", "functions", "lines of these files"], rows))
     click.echo(f"\nimports that close a circle: {count_circles()}")
-    click.echo(f"constants that decide: {count_constants()}")
+    click.echo(f"constants that decide: {len(list(list_constants()))}")
 
 
 if __name__ == "__main__":

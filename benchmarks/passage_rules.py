@@ -37,7 +37,6 @@ RULES: dict[str, tuple[Any, str, Any]] = {
     "share of a passage in a summary": (passages, "MAX_PASSAGE_SHARE", NEVER),
     "more similar if short": (passages, "SHORT_COSINE", 0.0),
     "more similar in long texts": (passages, "LONG_TEXT_COSINE", 0.0),
-    "overhang of runs": (passages, "RUN_OVERHANG", 0),
 }
 """What is replaced without each rule: owner, name and substitute."""
 

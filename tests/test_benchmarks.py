@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from benchmarks import (
 )
 from benchmarks.development.compose import Pair, cut_passages, opening
 from benchmarks.development.obfuscate import obfuscate
-from benchmarks.pairs import decide, write_folder
+from benchmarks.layout import PACKAGE, list_constants
+from benchmarks.pairs import ROOT, decide, write_folder
 from benchmarks.simple_pair_scores import content_word_overlap, four_gram_containment, tfidf_cosine
 from pan_scdg.results.records import CandidateLine, MeasuredCandidate
 
@@ -178,3 +180,11 @@ def test_every_check_of_preflight_is_a_row(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_copy_without_git_has_an_unknown_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert gpu.read_commit() == "unknown"
+
+
+def test_every_constant_that_decides_is_in_the_table() -> None:
+    page = (ROOT / "benchmarks" / "results" / "constants.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \| `(\w+/\w+\.py)` \|", page, re.MULTILINE)
+    listed = [(file, name) for names, file in rows for name in re.findall(r"`(\w+)`", names)]
+    constants = [(path.relative_to(PACKAGE).as_posix(), name) for path, name, _ in list_constants()]
+    assert sorted(listed) == sorted(constants)

@@ -5,7 +5,7 @@ are near one another in both texts make a cluster, and a cluster is a passage if
 cluster whose source side is several times as long as its target side is a summary, for which larger gaps are allowed.
 
 Lengths are in characters of the shorter side, gaps in units without a seed. The constants were chosen on PAN 2013
-pairs: benchmarks/results/passages.md.
+pairs: benchmarks/results/passages.md and constants.md.
 """
 
 import math
@@ -26,6 +26,7 @@ from pan_scdg.text.parts import (
     mark_counted,
     measure_overlaps,
 )
+from pan_scdg.text.quotations import MAX_EXCLUDED_SHARE
 from pan_scdg.text.units import Integers, PreparedText, Words, prepare_text, read_words
 
 MIN_LENGTH = 120
@@ -39,18 +40,12 @@ MIN_RUN_SHARE = 0.8
 """Least share of a verbatim passage inside runs."""
 MIN_COPIED_SHARE = 0.6
 """Share of a passage inside runs from which it ends where they end, and is no patchwork or summary."""
-RUN_OVERHANG = 40
-"""Characters of such a run that may be outside the passage, and between the runs of one patch."""
-MAX_BLANK_SHARE = 0.1
-"""Largest share of a unit of another source that a run reaches into, for example by its first word."""
 JOIN_GAP = 500
 """Most characters between two passages of one place, in both texts: not all that was rewritten matches."""
 MIN_COPY_WORDS = 16
 """Words in runs of a verbatim passage beside others, however short it is."""
-MAX_LINE_WORDS, MAX_LINE_PART, MIN_LINE_SHARE = 24, 1 / 3, 0.4
-"""Words of a line that unrelated texts may share, its largest part of a text, and its least share of its sentence."""
-MIN_UNIT_SHARE = 0.3
-"""A unit belongs to a verbatim passage that contains at least this share of it."""
+MAX_LINE_WORDS = 24
+"""Words of a line that unrelated texts may share."""
 MIN_UNITS_OUTSIDE = 3
 """Similar units outside a verbatim passage that make it a part of a larger passage."""
 
@@ -155,11 +150,10 @@ class Alignment:
         seeded = {s.target for s in self.seeds if Span(*self.source.spans[s.source].tolist()).overlaps(source)}
         for unit in units:
             span = Span(*self.target.spans[unit].tolist())
-            copied = _measure_copied(inside, span) / max(1, span.length)
             is_like = unit in seeded or (is_related is not None and is_related[unit])
-            if copied < MIN_RUN_SHARE and (is_like or copied > MAX_BLANK_SHARE):
+            if is_like and _measure_copied(inside, span) < MIN_RUN_SHARE * span.length:
                 return [measured]
-        return [self.measure(_make_passage(run)) for run in join_runs(inside, RUN_OVERHANG)]
+        return [self.measure(_make_passage(run)) for run in join_runs(inside, RUN_GAP)]
 
     def add_copies(self, passages: Sequence[MeasuredPassage]) -> list[MeasuredPassage]:
         """Return passages of a pair with its shorter verbatim ones that overlap none."""
@@ -218,11 +212,11 @@ class Alignment:
         if len(copies) != 1:
             return None
         ((run, words),) = copies
-        if words > min(MAX_LINE_WORDS, MAX_LINE_PART * min(len(self.target.forms), len(self.source.forms))):
+        if words > min(MAX_LINE_WORDS, MAX_EXCLUDED_SHARE * min(len(self.target.forms), len(self.source.forms))):
             return None
         spans = self.target.spans
         shared = np.minimum(spans[:, 1], run.target.end) - np.maximum(spans[:, 0], run.target.begin)
-        line = np.asarray(shared >= MIN_LINE_SHARE * np.diff(spans, axis=1).ravel(), np.bool_)
+        line = np.asarray(shared >= MIN_SHARE_INSIDE * np.diff(spans, axis=1).ravel(), np.bool_)
         return line if line.sum() <= 1 else None
 
     def _list_counted_copies(self) -> list[tuple[VerbatimMatch, int]]:
@@ -271,12 +265,11 @@ class Alignment:
 
     def _is_inside(self, unit: int, runs: Sequence[VerbatimMatch]) -> bool:
         span = Span(*self.target.spans[unit].tolist())
-        return any(_clip(run.target, span).length >= MIN_UNIT_SHARE * span.length for run in runs)
+        return any(_clip(run.target, span).length >= MIN_SHARE_INSIDE * span.length for run in runs)
 
     def _find_exact_ends(self, whole: VerbatimMatch) -> VerbatimMatch | None:
         """Return the hull of the runs in a passage if they are most of it, else None."""
-        wide = VerbatimMatch(_widen(whole.target), _widen(whole.source), 0)
-        inside = [run for run in self.runs if _intersect(run, wide)]
+        inside = [run for run in self.runs if _intersect(run, whole)]
         is_copied = _measure_copied(inside, whole.target) >= MIN_COPIED_SHARE * whole.target.length
         return _enclose(inside) if inside and is_copied else None
 
@@ -423,10 +416,6 @@ def drop_overlapping_runs(runs: Iterable[VerbatimMatch]) -> list[VerbatimMatch]:
 def _intersect(run: VerbatimMatch, other: VerbatimMatch) -> bool:
     """Return True if two stretches have a character in common in both texts."""
     return run.target.overlaps(other.target) and run.source.overlaps(other.source)
-
-
-def _widen(span: Span) -> Span:
-    return Span(span.begin - RUN_OVERHANG, span.end + RUN_OVERHANG)
 
 
 def _clip(span: Span, bounds: Span) -> Span:

@@ -22,12 +22,11 @@ Floats = npt.NDArray[np.float64]
 
 RUN_WORDS = 8
 """Least length of a run in words."""
-MAX_RUN_PLACES = 16
-"""Places of the source at which a run is tried: a more frequent phrase is no evidence of its place."""
+MAX_PLACES = 16
+"""Places at which a run is tried, and best seeds of one unit that are kept: a phrase or a sentence that is repeated a
+thousand times is no evidence of its place."""
 SEED_COSINE = 0.33
 SEED_DICE = 0.3
-MAX_UNIT_SEEDS = 16
-"""Best seeds of one unit that are kept: a sentence that is repeated a thousand times is no evidence."""
 BATCH_PAIRS = 1 << 21
 """Pairs of units that are compared at a time; they take some 50 MB."""
 
@@ -53,7 +52,7 @@ def find_runs(
     places: dict[tuple[str, ...], list[int]] = {}
     for j in range(len(source.forms) - min_words + 1):
         starts = places.setdefault(source.forms[j : j + min_words], [])
-        if len(starts) < MAX_RUN_PLACES:
+        if len(starts) < MAX_PLACES:
             starts.append(j)
     runs: list[VerbatimMatch] = []
     i = expected = 0
@@ -197,11 +196,11 @@ def _count_stems(text: PreparedText, vocabulary: Mapping[str, int]) -> "csr_arra
 
 
 def _keep_best(seeds: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the seeds that are among the `MAX_UNIT_SEEDS` best of both their units, in order; ties go by place."""
+    """Return the seeds that are among the `MAX_PLACES` best of both their units, in order; ties go by place."""
     kept = np.ones(len(seeds), np.bool_)
     for own, other in ((seeds["target"], seeds["source"]), (seeds["source"], seeds["target"])):
         order = np.lexsort((other, -seeds["cosine"], own))
         begins = np.searchsorted(own[order], own[order])
-        kept[order[np.arange(len(order)) - begins >= MAX_UNIT_SEEDS]] = False
+        kept[order[np.arange(len(order)) - begins >= MAX_PLACES]] = False
     best = seeds[kept]
     return np.asarray(best[np.lexsort((best["source"], best["target"]))])

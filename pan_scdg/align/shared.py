@@ -25,8 +25,7 @@ MAX_WORDS, MAX_SHARE = 150, 2 / 3
 MIN_SENTENCE_SHARE = 2 / 3
 """Least share of the sentences or lines around a shared stretch that it fills: a question is a whole sentence."""
 _NO_RUNS = np.empty(0, np.int64)
-MAX_STOPS = 3
-"""Punctuation marks after a stretch that belong to it."""
+_STOPS = re.compile("[.?!:;,…]+")
 
 Mask = npt.NDArray[np.bool_]
 
@@ -167,9 +166,9 @@ def _list_stretches(text: str, document: _Document, owners: Mapping[int, tuple[i
 
 
 def count_stops(text: str, end: int) -> int:
-    """Return the number of punctuation marks at ``end`` that belong to what stands before, at most `MAX_STOPS`."""
-    after = text[end : end + MAX_STOPS]
-    return len(after) - len(after.lstrip(".?!:;,…"))
+    """Return the number of punctuation marks at ``end`` that belong to what stands before."""
+    stops = _STOPS.match(text, end)
+    return 0 if stops is None else len(stops[0])
 
 
 def _trim(first: int, last: int, bounds: Sequence[int]) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from pan_scdg.report.wording import DISGUISE, NOT_ENGLISH
 from pan_scdg.text.disguise import find_disguise
 from pan_scdg.text.given import is_given
 from pan_scdg.text.languages import seems_english
-from pan_scdg.text.references import LINE
+from pan_scdg.text.lines import LINE
 from pan_scdg.text.units import Words, count_words, read_words
 
 _EMBEDDED = re.compile(

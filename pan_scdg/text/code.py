@@ -6,16 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pan_scdg.records import Span
-from pan_scdg.text.references import LINE
+from pan_scdg.text.lines import LINE, MAX_ENTRY_LENGTH, MAX_LABEL_WORDS, MIN_LINES
 
-MIN_CODE_LINES = 3
-"""Lines of a listing that are clearly code."""
-MAX_LINES_BETWEEN = 3
-"""Lines between two of them that need not be, such as comments and names of cases."""
-MAX_WORDS_BETWEEN = 16
-"""Words of such a line: a longer one is prose."""
-MAX_LENGTH = 400
-"""Characters of a line of code."""
 _CODE = re.compile(
     r"""\s*(?:
     [{}()\[\];,]+\s*(?://.*)?$                                         # opens or closes a block
@@ -41,6 +33,8 @@ _CODE = re.compile(
 def find_code(text: str, words: npt.NDArray[np.int64]) -> list[Span]:
     """Return the listings of program code, in order; time is linear in the length of the text.
 
+    A listing has `MIN_LINES` that are clearly code, and at most as many in a row that need not be.
+
     Args:
         text: the text.
         words: first character of each of its words, ``[w]``.
@@ -48,16 +42,16 @@ def find_code(text: str, words: npt.NDArray[np.int64]) -> list[Span]:
     listings: list[Span] = []
     begin = end = count = between = 0
     for line in LINE.finditer(text):
-        is_code = len(line[0]) <= MAX_LENGTH and _CODE.match(line[0]) is not None
+        is_code = len(line[0]) <= MAX_ENTRY_LENGTH and _CODE.match(line[0]) is not None
         size = int(np.diff(np.searchsorted(words, line.span()))[0])
         if is_code:
             begin, end, count, between = (begin if count else line.start()), line.end(), count + 1, 0
-        elif count and between < MAX_LINES_BETWEEN and size <= MAX_WORDS_BETWEEN:
+        elif count and between < MIN_LINES and size <= MAX_LABEL_WORDS:
             between += 1
         else:
-            if count >= MIN_CODE_LINES:
+            if count >= MIN_LINES:
                 listings.append(Span(begin, end))
             count = between = 0
-    if count >= MIN_CODE_LINES:
+    if count >= MIN_LINES:
         listings.append(Span(begin, end))
     return listings

@@ -8,38 +8,33 @@ from string import ascii_lowercase
 
 from pan_scdg.records import Span
 from pan_scdg.text.languages import compile_words, list_words
-from pan_scdg.text.quotations import PARAGRAPH_END
-from pan_scdg.text.references import (
+from pan_scdg.text.lines import (
     LINE,
     MAX_ENTRY_LENGTH,
+    MAX_HEADING_LENGTH,
+    MAX_ITEM_WORDS,
     MAX_WRAPPED_LENGTH,
-    MIN_ENTRIES,
-    is_list_heading,
-    is_named,
-    name_heading,
+    MIN_LINES,
 )
+from pan_scdg.text.quotations import PARAGRAPH_END
+from pan_scdg.text.references import is_list_heading, is_named, name_heading
 from pan_scdg.text.sentences import find_section_name, is_bare_heading
 
 _CONTENTS_ENTRY = re.compile(r"(?:\A\s*\S|[^\s.…·_])(?P<gap>[\s.…·_]+)(?P<page>\d{1,3}|[ivxlIVXL]{1,6})\Z")
 _LEADER = re.compile(r"(?:[.…·_]\s?){3}")
 """What leads to a number of a page; below a heading a space does."""
-MIN_TITLE_LINES = 3
-"""Lines of a title page."""
-MIN_SENTENCE_WORDS = 8
 _SENTENCE = re.compile(r"(?:[^\W\d_A-Z]{4}[.!?…][\"'”’»)\]]*\s|[.!?…][\"'”’»)\]]*\Z)")
-"""The end of a sentence in a paragraph with so many words; no abbreviation."""
+"""The end of a sentence; no abbreviation."""
 _ITEM = re.compile(r"^[ \t]*[-*+•–▪◦][ \t]", re.MULTILINE)
 _CHINESE_END = re.compile(r"[。！？]")
 _COMMENT = re.compile(r"^[ \t]*\[([a-z]{1,2})\](?=[ \t]*\S)", re.MULTILINE)
 _MARK = re.compile(r"\[[a-z]{1,2}\]")
 _COMMENT_NAMES = f" {' '.join([*ascii_lowercase, *map(''.join, product(ascii_lowercase, repeat=2))])} "
 """Names of comments in Google Docs, in order."""
-MAX_HEADING_LENGTH = 60
-"""Characters of a paragraph that ends a declaration if it ends like no sentence."""
 
 
 def find_contents(text: str) -> list[Span]:
-    """Return the tables of contents: at least `MIN_ENTRIES` lines that end with the number of a page, in order.
+    """Return the tables of contents: at least `MIN_LINES` lines that end with the number of a page, in order.
 
     Dots lead to the number, or a heading stands above the table. One line in between may be the first half of an entry.
     """
@@ -58,7 +53,7 @@ def find_contents(text: str) -> list[Span]:
         elif line and not opens and entries and not is_wrapped:
             is_wrapped = True
         else:
-            if entries >= MIN_ENTRIES:
+            if entries >= MIN_LINES:
                 found.append(Span(begin, end))
             begin, entries, page, headed, is_wrapped = match.start() if match else 0, 0, 0, opens, False
     return found
@@ -92,10 +87,10 @@ def find_title_page(text: str, headings: Container[int]) -> int:
     for match in PARAGRAPH_END.finditer(text):
         lines = text[begin : match.end()].split("\n")
         paragraph = text[begin : match.end()].strip()
-        is_prose = len(paragraph.split()) >= MIN_SENTENCE_WORDS and _SENTENCE.search(paragraph)
+        is_prose = len(paragraph.split()) > MAX_ITEM_WORDS and _SENTENCE.search(paragraph)
         if is_prose or max(map(len, lines)) > MAX_WRAPPED_LENGTH or _CHINESE_END.search(paragraph):
             number = sum(not name or below for name, below in pairwise([*are_names, False]))
-            return begin if number >= MIN_TITLE_LINES and not _ITEM.search(text, 0, begin) else 0
+            return begin if number >= MIN_LINES and not _ITEM.search(text, 0, begin) else 0
         are_names += [line.start() in headings for line in LINE.finditer(text, begin, match.end())]
         begin = match.end()
     return 0

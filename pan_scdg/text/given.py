@@ -2,9 +2,10 @@
 
 import re
 
-MIN_LINES = 6
-MIN_SHORT_SHARE = 0.8
-"""Least share of short lines in verse or a menu."""
+from pan_scdg.text.lines import MOST_LINES
+
+MIN_GIVEN_LINES = 6
+"""Lines of verse or a menu."""
 MAX_LINE_SHARE = 0.75
 """Longest line of verse or of a menu, as a share of the longest line of the text: wrapped prose fills its lines."""
 MAX_SENTENCE_SHARE = 0.5
@@ -26,7 +27,7 @@ def is_given(text: str, begin: int, end: int) -> bool:
     short = sum(len(line) <= longest for line in lines)
     sentences = sum(_SENTENCE_END.search(line) is not None for line in lines)
     return (
-        len(lines) >= MIN_LINES
-        and short >= MIN_SHORT_SHARE * len(lines)
+        len(lines) >= MIN_GIVEN_LINES
+        and short >= MOST_LINES * len(lines)
         and sentences <= MAX_SENTENCE_SHARE * len(lines)
     )

@@ -15,19 +15,13 @@ import numpy.typing as npt
 
 from pan_scdg.records import Span
 from pan_scdg.text.languages import compile_words
+from pan_scdg.text.lines import MAX_ITEM_WORDS, MAX_LABEL_WORDS, MIN_LINES, MIN_PROSE_LENGTH
 from pan_scdg.text.sentences import MARKDOWN, find_section_name
 
 Integers = npt.NDArray[np.int64]
 
-MAX_WORDS, MAX_ITEM_WORDS, MAX_MARKED_WORDS = 12, 7, 25
-"""Words of a heading, of an item of a list, and of a heading or a caption that is marked as one. A longer line is a
-sentence without its end mark."""
-MAX_LENGTH = 200
-"""Characters of such a line."""
-MAX_LINES = 3
-"""Lines of a heading that is wrapped."""
-MIN_PARAGRAPH_LINE = 60
-"""Characters of the line before or after a heading without a blank line between them."""
+MAX_MARKED_WORDS = 25
+"""Words of a heading or a caption that is marked as one."""
 MAX_OPEN_SHARE = 0.8
 """Largest share of a text's words in such lines and in short paragraphs without an end mark; above it, as in a chat or
 a poem, they are its text."""
@@ -36,8 +30,6 @@ _END_MARKS = ".!?…。！？．।॥؟۔։።။។"
 _INNER_MARKS = ",;，；、،؛"
 _CLOSERS = " \t\r*_`\"'”’»“‘«›‹)]}）」』#|\\"
 _OPENERS = re.compile(r"[\s*_>|\"'“”„«»‘’(\[{-]*")
-MIN_NUMBERED = 3
-"""Headings whose numbers follow one another, which makes them headings whatever stands below them."""
 _NUMBER = re.compile(r"[\s>*_#]*(\d{1,2})([.)]?)\s+([^\W\d_])")
 _ITEM = re.compile(r"[\s>]*[-*+•–▪◦·] ")
 _CAPTION = r"(?i)\W*{}\b\.? ?\d"
@@ -76,7 +68,7 @@ class _Line(NamedTuple):
     @property
     def is_label(self) -> bool:
         """Return True for a short line that neither ends a sentence nor breaks one off."""
-        if len(self.text) > MAX_LENGTH or self.words > (MAX_ITEM_WORDS if _ITEM.match(self.text) else MAX_WORDS):
+        if self.words > (MAX_ITEM_WORDS if _ITEM.match(self.text) else MAX_LABEL_WORDS):
             return False
         if not any(map(str.isalpha, self.text)):
             return True
@@ -163,7 +155,7 @@ def _find_numbered(lines: Sequence[_Line]) -> Iterator[int]:
                 open_runs[mark, number + 1].append(run)
         begins = match is not None or not line.words or line.ends_sentence
     for one in runs:
-        if len(one) >= MIN_NUMBERED and max(lines[place].words for place in one) <= MAX_ITEM_WORDS:
+        if len(one) >= MIN_LINES and max(lines[place].words for place in one) <= MAX_ITEM_WORDS:
             yield from one
 
 
@@ -177,7 +169,7 @@ def _select_headings(paragraph: Sequence[_Line]) -> Iterator[_Line]:
         last = first + len(labels := list(group))
         begins = first == 0 or paragraph[first - 1].ends_sentence
         # at the end of a paragraph of short lines they are its last ones
-        ends = last == len(paragraph) and (first == 0 or len(paragraph[first - 1].text) >= MIN_PARAGRAPH_LINE)
+        ends = last == len(paragraph) and (first == 0 or len(paragraph[first - 1].text) >= MIN_PROSE_LENGTH)
         if is_label and begins and (ends or (last < len(paragraph) and _precedes(labels, paragraph[last]))):
             yield from labels
         first = last
@@ -187,12 +179,12 @@ def _is_wrapped_heading(paragraph: Sequence[_Line]) -> bool:
     """Return True for a marked heading, and for a few lines that are a label together."""
     if len(paragraph) == 1:
         return paragraph[0].is_marked or paragraph[0].is_label
-    whole = _Line(0, 0, sum(line.words for line in paragraph), " ".join(line.text for line in paragraph[:MAX_LINES]))
-    return len(paragraph) <= MAX_LINES and whole.is_label and not any(line.ends_sentence for line in paragraph)
+    whole = _Line(0, 0, sum(line.words for line in paragraph), " ".join(line.text for line in paragraph))
+    return whole.is_label and not any(line.ends_sentence for line in paragraph)
 
 
 def _precedes(labels: Sequence[_Line], following: _Line) -> bool:
     """Return True for headings above the first line of a paragraph that is too long to be wrapped with them."""
     first_word = _OPENERS.sub("", following.text, count=1).partition(" ")[0]
     fits = len(labels[-1].text) + 1 + len(first_word) < len(following.text)
-    return fits and len(following.text) >= MIN_PARAGRAPH_LINE and not following.begins_within
+    return fits and len(following.text) >= MIN_PROSE_LENGTH and not following.begins_within

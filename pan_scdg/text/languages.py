@@ -16,8 +16,6 @@ FREQUENT_WORDS = frozenset(_FREQUENT_WORDS.split())
 """Words of every English text, about two of five; of other languages that share some, at most one of eight."""
 MIN_ENGLISH_SHARE, MIN_ENGLISH_WORDS = 0.2, 20
 """Least share of frequent words in an English text, and the least words for which it is measured."""
-SAMPLE_CHARACTERS = 20_000
-"""Characters of a text that show its language."""
 
 
 @cache
@@ -43,7 +41,7 @@ def _read_tables() -> tuple[dict[str, str | list[str]], ...]:
 @lru_cache(64)
 def seems_english(text: str) -> bool:
     """Return True if enough words of a text are frequent English words; also if it is very short, or letters apart."""
-    words = _WORD.findall(text[:SAMPLE_CHARACTERS].lower())
+    words = _WORD.findall(text.lower())
     if 2 * sum(len(word) == 1 for word in words) > len(words):
         return True
     frequent = sum(word in FREQUENT_WORDS for word in words)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pan_scdg.records import PartKind, Span
 from pan_scdg.text.formal_parts import find_comments, find_contents, find_declarations, find_title_page
-from pan_scdg.text.quotations import list_quotations
+from pan_scdg.text.quotations import MAX_EXCLUDED_SHARE, list_quotations
 from pan_scdg.text.references import find_reference_lists
 from pan_scdg.text.tables import find_tables
 
@@ -25,16 +25,8 @@ MIN_SHARE_INSIDE = 0.5
 """A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
 MAX_QUOTATION_WORDS = 100
 """A longer quotation counts, and so do all declarations of a text but the shortest, if they are longer together."""
-MAX_SHARES: dict[PartKind, float] = {
-    "quotation": 1 / 3,
-    "references": 1 / 2,
-    "formal": 1 / 3,
-    "table": 1 / 2,
-    "code": 1,
-}
-"""Largest share of a text's words in its parts of a kind that is excluded; above it, all of them count."""
-MAX_CODE_SHARE = 1 / 2
-"""Largest share of a text's words in listings of a text that is no program."""
+MAX_LISTED_SHARE = 1 / 2
+"""Largest share of a text's words in its lists of references, its tables, and in listings if it is no program."""
 
 
 class Part(NamedTuple):
@@ -87,14 +79,15 @@ def find_parts(text: str, plain: str, words: Integers, headings: Integers, listi
 
 def _exclude(kind: PartKind, spans: Integers, words: Integers) -> Part:
     sizes = np.diff(np.searchsorted(words, spans), axis=1).ravel()
-    if sizes.sum() > MAX_SHARES[kind] * len(words):
+    largest = MAX_EXCLUDED_SHARE if kind in ("quotation", "formal") else MAX_LISTED_SHARE
+    if kind != "code" and sizes.sum() > largest * len(words):
         return Part(kind, spans, spans[:0])
     return Part(kind, spans, spans[sizes <= MAX_QUOTATION_WORDS] if kind == "quotation" else spans)
 
 
 def is_program(listings: Integers, words: Integers) -> bool:
-    """Return True if more than `MAX_CODE_SHARE` of the words of a text, ``[w]``, are in its listings, ``[n, 2]``."""
-    return bool(np.diff(np.searchsorted(words, listings), axis=1).sum() > MAX_CODE_SHARE * len(words))
+    """Return True if more than `MAX_LISTED_SHARE` of the words of a text, ``[w]``, are in its listings, ``[n, 2]``."""
+    return bool(np.diff(np.searchsorted(words, listings), axis=1).sum() > MAX_LISTED_SHARE * len(words))
 
 
 def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[PartKind | None, bool]:

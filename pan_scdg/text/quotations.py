@@ -6,6 +6,7 @@ from itertools import chain, pairwise
 
 from pan_scdg.records import Span
 from pan_scdg.text.languages import compile_words
+from pan_scdg.text.lines import MIN_PROSE_LENGTH, MOST_LINES
 
 _MARKS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "‚": "‘’", "「": "」", "『": "』", "｢": "｣"}
 _EITHER_SIDE = {'"': '"', "”": "”“", "»": "»«", "›": "›‹", "‟": "”", "＂": "＂", "″": "″", "〝": "〞〟", "״": "״"}
@@ -78,16 +79,15 @@ _ANNOUNCED, _OWN = r"(?i)\b{}\b[^.!?:\n]{0,40}:\s*\Z", r"(?i)\b{}\b"
 """Templates of the end of a paragraph that announces the words of another, and of a word of the author."""
 _SECTION = re.compile(r"\s*(?:§|\((?:\d{1,3}|[a-z]{1,3})\)|\d{1,3}[.)]\s|(?:Art(?:icle|ikel|\.)?|Section|Sec\.) ?\d)")
 """The beginning of a paragraph of a law."""
-MAX_ANNOUNCEMENT = 300
-"""Characters of an announcement that are read."""
-MIN_VERSES, MAX_VERSE, MIN_CAPITALS = 4, 60, 0.75
-"""Lines of a stanza, the characters of a verse, and the least share of verses that begin with a capital letter."""
+MIN_VERSES = 4
+"""Lines of a stanza, most of which begin with a capital letter."""
 _POET = re.compile(
     r"\W*(?:(?:[Bb]y|[Vv]on|[Dd]e|[Dd]i|[Pp]ar|[Pp]or)\s+)?(?:[^\W\d_a-z][\w.'’-]*\s+){1,3}[^\W\d_a-z][\w.'’-]+(?:\W.{0,80})?"
 )
 """A line with the name of an author, perhaps with a title."""
-MAX_INDENTED_SHARE = 1 / 3
-"""Largest share of a text in indented paragraphs that are quotations."""
+MAX_EXCLUDED_SHARE = 1 / 3
+"""Largest share of a text that does not count: its quotations, its formal parts, a line that others have, too; and of
+indented paragraphs that are quotations."""
 
 
 def list_quotations(text: str, headings: Iterable[Span]) -> Iterator[Span]:
@@ -113,7 +113,7 @@ def _list_given(text: str) -> Iterator[Span]:
     for match in PARAGRAPH_END.finditer(text):
         end, paragraph = match.end(), text[begin : match.end()]
         lines = [line.strip() for line in paragraph.strip().split("\n")]
-        announcement = before[-MAX_ANNOUNCEMENT:].rpartition(". ")[2]
+        announcement = before.rpartition(". ")[2]
         is_announced = before.endswith(":") and bool(announced.search(announcement)) and not own.search(announcement)
         is_announced = is_announced and not _OPENER.match(lines[0])  # marks say where it ends
         is_law = bool(_SECTION.match(paragraph)) and (is_law or before.endswith(":"))
@@ -128,15 +128,15 @@ def _list_given(text: str) -> Iterator[Span]:
 
 def _are_verses(lines: Sequence[str]) -> bool:
     capitals = sum(line[:1].isupper() for line in lines)
-    are_short = all(line and len(line) <= MAX_VERSE for line in lines)
-    return len(lines) >= MIN_VERSES and are_short and capitals >= MIN_CAPITALS * len(lines)
+    are_short = all(line and len(line) <= MIN_PROSE_LENGTH for line in lines)
+    return len(lines) >= MIN_VERSES and are_short and capitals >= MOST_LINES * len(lines)
 
 
 def _list_blocks(text: str) -> Iterator[Span]:
     """Yield block quotations and indented paragraphs."""
     yield from (Span(*match.span()) for match in _BLOCK_QUOTATION.finditer(text))
     indented = [match.span() for match in _INDENTED.finditer(text)]
-    if sum(end - begin for begin, end in indented) <= MAX_INDENTED_SHARE * len(text):
+    if sum(end - begin for begin, end in indented) <= MAX_EXCLUDED_SHARE * len(text):
         yield from (Span(*span) for span in indented)
 
 

@@ -4,12 +4,12 @@ import re
 
 from pan_scdg.records import Span
 from pan_scdg.text.languages import Kind, compile_words
+from pan_scdg.text.lines import LINE, MAX_ENTRY_LENGTH, MAX_WRAPPED_LENGTH, MIN_LINES
 from pan_scdg.text.sentences import find_section_name, strip_marks
 
 _LIST_NAME = r"(?:[\w-]+ ){0,3}?{}(?: \w+){0,3}"
 """A heading of a list, which may also be that of a review of literature, since only entries make a list."""
 _HEADING_NUMBER = re.compile(r"[\divx]{1,4}[.)]?\s+")
-LINE = re.compile(r"^[^\S\n]*\S[^\n]*", re.MULTILINE)
 _FOUR_DIGITS, _LINK = r"(?:1[5-9]|20)\d\d", r"\bdoi\b|https?://|www\."
 _YEAR = re.compile(rf"\b{_FOUR_DIGITS}[a-z]?\b|{_LINK}")
 _LABEL = r"\s*(?:[-*•+]\s|\[[^\]\n]{1,12}\]|\(?\d{1,3}[.)])"
@@ -20,14 +20,6 @@ _BY_AUTHOR = re.compile(rf"(?:{_LABEL})?\s*(?:{_SURNAME_FIRST}|{_CAPITALS_FIRST}
 _BY_LABEL = re.compile(rf"{_LABEL}|[^(\n]{{1,100}}\({_FOUR_DIGITS}")
 _BY_PARTIES = rf".*\bv\.? [^\W\d_a-z].*[\[(]{_FOUR_DIGITS}[\])]"
 _CLEAR_ENTRY = re.compile(rf"{_LABEL}|{_BY_AUTHOR.pattern}|{_BY_PARTIES}|.*(?:{_LINK})")
-MAX_ENTRY_LENGTH = 400
-"""Characters of an entry on one line."""
-MAX_WRAPPED_LENGTH = 100
-"""Characters of a line that can be one of several lines of an entry."""
-MIN_ENTRIES = 3
-"""Consecutive entries that make a list without a heading."""
-MAX_CONTINUATION = 200
-"""Characters of the lines of an entry after the one with its year."""
 _NAME = (
     r"(?:{0}[\w'’-]*(?: [^\W\d_][\w'’-]*){{0,2}},? {0}[\w'’-]*\.?|{0}\.(?:[ -]?{0}\.){{0,2}} ?{0}[\w'’-]+)"
     r"(?: {0}[\w'’-]*\.?){{0,2}}\s*(?:[.,;:(&]|(?<=\.)|(?:and|und|et|e|y|en|i|og|och)\b)"
@@ -38,8 +30,6 @@ _SINGLE_ENTRY = re.compile(
     r"(?:https?://|www\.|\bdoi\b:?\s?|\bISBN[-\d: ]*\d)(?=(?P<link>\S*))(?P=link)[^\n]{0,40}\Z"
 )
 """An entry that needs neither a heading nor others: it begins with its author and ends with its link or number."""
-MAX_SINGLE_LENGTH = 300
-"""Characters of such an entry."""
 _NOTE = re.compile(
     rf"(?:{_LABEL}|\d{{1,3}}\s)?\s*(?:(?:[Ss]ee|[Cc]f\.?|[Vv]gl\.?|[Ss]iehe|[Vv]oir)(?: also| auch)? )?"
     r"(?:(?:[Ii]bid|[Ee]bd|[Ee]benda|[Oo]p\. [Cc]it|[Ll]oc\. [Cc]it|[Ii]d|[Ii]dem)\b|[^\W\d_a-z].{1,80}?,)"
@@ -49,7 +39,7 @@ _NOTE = re.compile(
 
 
 def find_reference_lists(text: str) -> list[Span]:
-    """Return the lists of references: entries below a heading, at least `MIN_ENTRIES` in a row, or a clear one.
+    """Return the lists of references: entries below a heading, at least `MIN_LINES` in a row, or a clear one.
 
     An entry begins with an author, a label or a year in brackets, and has a year or a link; more lines without one may
     follow. Below a heading a short line needs a year only; but one of them has to begin with an author or a label, or
@@ -60,7 +50,7 @@ def find_reference_lists(text: str) -> list[Span]:
     headed = is_open = has_single = False
 
     def close() -> None:
-        if is_open and entries >= (1 if headed or has_single else MIN_ENTRIES) and clear:
+        if is_open and entries >= (1 if headed or has_single else MIN_LINES) and clear:
             lists.append(Span(begin, end))
 
     for match in LINE.finditer(text):
@@ -70,7 +60,7 @@ def find_reference_lists(text: str) -> list[Span]:
         is_single = (
             not opens
             and not ends
-            and _is_single_entry(line, text[match.start() : match.start() + MAX_SINGLE_LENGTH + 1])
+            and _is_single_entry(line, text[match.start() : match.start() + MAX_ENTRY_LENGTH + 1])
         )
         is_note = len(line) <= MAX_WRAPPED_LENGTH and bool(_NOTE.fullmatch(line))
         is_entry = (
@@ -95,7 +85,7 @@ def find_reference_lists(text: str) -> list[Span]:
             is_open
             and not ends
             and len(line) <= MAX_WRAPPED_LENGTH
-            and between + len(line) <= MAX_CONTINUATION
+            and between + len(line) <= MAX_ENTRY_LENGTH
             and (headed or text.count("\n", end, match.start()) == 1)
         ):
             end, between = match.end(), between + len(line)
@@ -138,7 +128,7 @@ def _is_single_entry(line: str, following: str) -> bool:
 
     Args:
         line: the line.
-        following: the text from the line on, at least `MAX_SINGLE_LENGTH` characters and one more if there are any.
+        following: the text from the line on, at least `MAX_ENTRY_LENGTH` characters and one more if there are any.
     """
     parts = (line, following.partition("\n\n")[0])
-    return any(len(part) <= MAX_SINGLE_LENGTH and _SINGLE_ENTRY.match(part.rstrip()) for part in parts)
+    return any(len(part) <= MAX_ENTRY_LENGTH and _SINGLE_ENTRY.match(part.rstrip()) for part in parts)

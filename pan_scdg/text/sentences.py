@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from pan_scdg.text.lines import MAX_HEADING_LENGTH, MAX_WRAPPED_LENGTH
+
 # No-break spaces belong to the words: they are written where a line, all the more a sentence, must not end, such as
 # after abbreviations. After the full stop of a word of four letters they are what a program made of two spaces.
 _TOKEN = re.compile(r"(?:\S|(?<![^\W\d_]{4}[.!?])[\xa0\u2007\u202f])+")
@@ -26,10 +28,6 @@ method|methodology|methods|motivation|overview|preliminaries|references|related 
 """
 SECTION_NAMES = frozenset(_SECTION_NAMES.replace("\n", "").split("|"))
 
-MOST_CHARACTERS = 80
-"""A longer line is not taken for a bare heading."""
-PARAGRAPH_LINE = 100
-"""A line of this many characters holds a whole paragraph: hard-wrapped text has shorter ones."""
 _TERMINATORS = ".!?…。！？．।"
 _CLOSERS = "\"'”’»“‘«›‹)]}*_`$"
 _OPENERS = "\"'“‘„‚«»‹›([{*_`$"
@@ -137,7 +135,7 @@ def _separates_lines(text: str, gap: Gap) -> bool:
     following = text[text.rfind("\n", gap.start, gap.end) + 1 : gap.end + 100].partition("\n")[0]
     if MARKDOWN.match(following) or _BULLET.match(following.lstrip()) or MARKDOWN.match(text, gap.line_start):
         return True
-    short = gap.start - gap.line_start <= MOST_CHARACTERS
+    short = gap.start - gap.line_start <= MAX_HEADING_LENGTH
     return gap.opens_paragraph and short and is_bare_heading(text[gap.line_start : gap.start], following)
 
 
@@ -185,7 +183,7 @@ def strip_marks(line: str) -> str:
 
 def find_section_name(line: str) -> str:
     """Return the usual name of a section in lower case if it fills the line (``**1. Introduction**``), else ""."""
-    if len(line) > MOST_CHARACTERS:
+    if len(line) > MAX_HEADING_LENGTH:
         return ""
     name = _NUMBER.sub("", strip_marks(line), count=1).strip(_MARKS).rstrip(".:" + _MARKS).casefold()
     return name if name in SECTION_NAMES else ""
@@ -200,5 +198,5 @@ def is_bare_heading(line: str, following: str) -> bool:
     if find_section_name(line):
         return True
     words = line.strip()
-    short = 0 < len(words) <= MOST_CHARACTERS and words[-1] not in ".,;:!?" and not words[0].islower()
-    return short and len(following) >= PARAGRAPH_LINE
+    short = 0 < len(words) <= MAX_HEADING_LENGTH and words[-1] not in ".,;:!?" and not words[0].islower()
+    return short and len(following) >= MAX_WRAPPED_LENGTH

@@ -3,14 +3,10 @@
 import re
 
 from pan_scdg.records import Span
-from pan_scdg.text.references import LINE
+from pan_scdg.text.lines import LINE, MAX_ENTRY_LENGTH, MAX_WRAPPED_LENGTH, MIN_LINES
 
-MIN_ROWS = 3
-"""Lines of a table."""
 MAX_CELL_WORDS = 6
 """Mean number of words in a cell of a table; prose in a table counts."""
-MAX_LINE = 400
-"""Characters of a row."""
 _NUMBER = re.compile(r"[<>≈~(]{0,2}[\d.,:/%°€$£×+−±–-]+[^\W\d_]{0,2}[%*)]?")
 """A number with its unit, if it has a digit."""
 _DIGIT = re.compile(r"\d")
@@ -24,14 +20,14 @@ def find_tables(text: str) -> list[Span]:
     begin = end = count = skipped = 0
     before: re.Match[str] | None = None
     for match in [*LINE.finditer(text), None]:
-        if match is not None and len(match[0]) <= MAX_LINE and _is_row(match[0]):
+        if match is not None and len(match[0]) <= MAX_ENTRY_LENGTH and _is_row(match[0]):
             if not count:
                 begin = (before if before is not None and _is_header(before[0]) else match).start()
             end, count, skipped = match.end(), count + 1, 0
-        elif count and match is not None and skipped == 0 and len(match[0]) <= MAX_LINE / 4:
+        elif count and match is not None and skipped == 0 and len(match[0]) <= MAX_WRAPPED_LENGTH:
             skipped = 1
         else:
-            if count >= MIN_ROWS:
+            if count >= MIN_LINES:
                 tables.append(Span(begin, end))
             count = skipped = 0
         before = match
@@ -52,4 +48,4 @@ def _is_row(line: str) -> bool:
 
 def _is_header(line: str) -> bool:
     """Return True for a line that may be the header or the caption of the table below it."""
-    return len(line) <= MAX_LINE / 4 and line.rstrip()[-1] not in ".!?,;"
+    return len(line) <= MAX_WRAPPED_LENGTH and line.rstrip()[-1] not in ".!?,;"

@@ -63,6 +63,10 @@ def test_text_that_looks_like_code(text: str) -> None:
     assert list_code(text) == []
 
 
+def test_prose_between_listings_is_no_code() -> None:
+    assert list_code(f"{CPP}\n\n{PROSE}\n\n{PYTHON}") == [CPP, PYTHON]
+
+
 def test_a_heading_within_a_program_is_no_part_of_it() -> None:
     heading = "3 Proposed Method and Model"
     first, second = CPP.split("\n\n")

@@ -57,6 +57,7 @@ def classify(text: str, part: str) -> tuple[PartKind | None, bool]:
         ("It is ``one's own'' or `two' and `code` of hers'", ["``one's own''", "`two'"]),
         ("“One “two” three” and “four", ["“One “two” three”"]),
         ('So "one\n\n12\n\ntwo" and "three\n\nfour" end', ['"one\n\n12\n\ntwo"', '"three\n\nfour"']),
+        ('So "one\n\nIt never ends, as she knew.\n\ntwo" end', []),
         ("“One two.\n\n“Three.” Four.", ["“One two.\n", "“Three.”"]),
         ("So:\n\n*One two.*\n\nThree:\n\n*four* five\n\n*Six.*", ["*One two.*"]),
         ("So\n\\begin{quote}\none\n\\end{quote} two", ["\\begin{quote}\none\n\\end{quote}"]),

@@ -53,7 +53,8 @@ def test_letters_that_look_alike_are_read_as_latin() -> None:
         assert show_as_read(disguised) == plain.lower()
     assert prepare_text("ᎷᎪᎡK").forms == ("mark",)
     assert show_as_read("The **ti**de <b>tu</b>rned") == "The **tide <b>turned"
-    for own in (HINDI, CHINESE, "Прилив сменился ещё до полудня", "naïve café, Łódź"):
+    # a Russian word with one Latin letter is a slip of the keyboard
+    for own in (HINDI, CHINESE, "Прилив cменился ещё до полудня", "naïve café, Łódź"):
         assert show_as_read(own) == own
 
 
