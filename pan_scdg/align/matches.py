@@ -4,8 +4,8 @@ A rewritten text shares few words with its source, but its sentences follow thos
 score of a local alignment grows with every sentence that does. What two texts on one topic have in common anyway counts
 little: a sentence that is near to many sentences is no evidence.
 
-Texts on one topic have sentences that match, too, but scattered, in another order, and no nearer to each other than the
-sentences of one text are: `NearestSentences` measures that.
+Texts on one topic have sentences that match, too, but scattered, in another order, no nearer to each other than the
+sentences of one text are, and all of them are rather near: `NearestSentences` measures that.
 """
 
 from bisect import bisect_left
@@ -245,6 +245,10 @@ class NearestSentences(NamedTuple):
             return 0.0
         return _find_largest_sum(self.cosines - self.cosines.mean(), STRETCH_SENTENCES) / STRETCH_SENTENCES
 
+    def measure_nearness(self) -> float:
+        """Return the mean cosine of the target's sentences with their nearest ones."""
+        return float(self.cosines.mean()) if len(self.cosines) else 0.0
+
     def measure_density(self) -> float:
         """Return the largest share of steps among `DENSE_SENTENCES` sentences that follow the source.
 
@@ -289,7 +293,7 @@ def find_nearest(target: Floats, source: Floats) -> NearestSentences:
 def measure_vectors(target: Floats, own: Floats, source: Floats) -> dict[str, float]:
     """Return the numbers of a pair that depend on the vectors of its sentences only.
 
-    - margin, contrast, density: see `NearestSentences`.
+    - margin, contrast, density, nearness: see `NearestSentences`.
     - sentences: those of the target.
     - corresponding: how many of them correspond to one of the source.
     - in_order: how many of these follow each other in the source.
@@ -305,6 +309,7 @@ def measure_vectors(target: Floats, own: Floats, source: Floats) -> dict[str, fl
         "margin": nearest.measure_margin(own),
         "contrast": nearest.measure_contrast(),
         "density": nearest.measure_density(),
+        "nearness": nearest.measure_nearness(),
         "sentences": float(len(target)),
         "corresponding": float(nearest.is_corresponding.sum()),
         "in_order": float(nearest.count_in_order()),

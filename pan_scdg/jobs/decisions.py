@@ -34,7 +34,7 @@ MIN_WORDS = 15
 """A text with fewer words is hardly more than a sentence, which may be any text's by chance."""
 MIN_COHORT = 10
 """Other pairs of both texts from which on a score is compared with theirs."""
-COHORT_SPREAD = 9.0
+COHORT_SPREAD = 10.0
 """Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it; chosen in
 benchmarks/results/verdicts.md."""
 

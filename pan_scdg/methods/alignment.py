@@ -45,12 +45,13 @@ class AlignmentSettings(MethodSettings):
 
     model: str
     """The name of a bundled embedding model, or of a folder in the model cache."""
-    length_slope: ClassVar[float] = 0.6
+    length_slope: ClassVar[float] = 0.8
     """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
-    similarity_weight: ClassVar[float] = 3.0
-    margin_weight: ClassVar[float] = 9.0
-    extent_weight: ClassVar[float] = 8.0
+    similarity_weight: ClassVar[float] = 3.5
+    margin_weight: ClassVar[float] = 11.0
+    extent_weight: ClassVar[float] = 14.0
     contrast_factor: ClassVar[float] = 2.5
+    nearness_weight: ClassVar[float] = 5.5
     """All were chosen with each collection left out: benchmarks/results/verdicts.md."""
     min_sentences: ClassVar[int] = 2
     """A shorter target is decided only if it is copied: nothing separates single sentences on one topic."""
@@ -66,7 +67,7 @@ class AlignmentSettings(MethodSettings):
     max_batch = 4  # what is computed of a text does not depend on the others, so that smaller ones cost nothing
     unclear_margin = 0.3
     """See benchmarks/results/check.md."""
-    copy_score: ClassVar[float] = 9.0
+    copy_score: ClassVar[float] = 14.0
     """Least score of a copy, far above the threshold."""
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "AlignmentMethod":
@@ -81,8 +82,8 @@ class AlignmentSettings(MethodSettings):
         """Return the logarithm of the alignment's score, less its rise with the lengths, plus the other numbers.
 
         The extent is how much of the target follows the source (with one sentence more that does not, so that few are
-        less evidence), how much a part of it stands out, or how densely a part follows the source. A single sentence
-        has neither margin nor extent.
+        less evidence), how much a part of it stands out, or how densely a part follows the source. What all
+        sentences have in common with the source is its topic. A single sentence has none of these.
         """
         candidates, sentences = max(1.0, values["candidates"]), max(1.0, values["sentences"])
         score = (
@@ -94,6 +95,7 @@ class AlignmentSettings(MethodSettings):
             share = values["in_order"] / (sentences + 1)
             extent = max(share, self.contrast_factor * values["contrast"], values["density"])
             score += self.margin_weight * values["margin"] + self.extent_weight * extent
+            score -= self.nearness_weight * (values["nearness"] - MIN_RELATED)
         return max(score, self.copy_score) if self.is_copy(values) else score
 
     def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[Reason]:
@@ -208,7 +210,7 @@ class AlignmentMethod(Method):
 
         - alignment: the score of the best alignment of sentences, see `SentenceAlignment`.
         - similarity: the largest of a passage that words have in common; 0 without one.
-        - margin, contrast, density, sentences, corresponding, in_order, candidates: see `measure_vectors`.
+        - margin, contrast, density, nearness, sentences, corresponding, in_order, candidates: see `measure_vectors`.
         - copied: words of the longest verbatim stretch, see `count_copied_words`; without the line below.
         - words: those of the target.
         - left_out: the passages in its quotations and the like, which all numbers but ``words`` leave out.

@@ -718,7 +718,7 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_no_sign() -> None:
     """The decided pair of the texts 0 and 1, and a cohort of pairs of text 0; of texts of another kind, none is one."""
     cohort = [0.05 * number for number in range(11)]
     median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[0]
-    limit = median + 9 * (median - quartile)
+    limit = median + 10 * (median - quartile)
 
     def decide(
         score: float, others: Sequence[float], copied: float = 0.0, kinds: str = "suspicious suspicious suspicious"
