@@ -52,7 +52,7 @@ class AlignmentSettings(MethodSettings):
     extent_weight: ClassVar[float] = 14.0
     contrast_factor: ClassVar[float] = 2.5
     nearness_weight: ClassVar[float] = 5.5
-    """All were chosen with each collection left out: benchmarks/results/verdicts.md."""
+    """Their choice, and false positives of collections left out: benchmarks/results/verdicts.md."""
     min_sentences: ClassVar[int] = 2
     """A shorter target is decided only if it is copied: nothing separates single sentences on one topic."""
     copied_words: ClassVar[int] = 50
