@@ -91,7 +91,7 @@ class AlignmentSettings(MethodSettings):
             - self.length_slope * float(np.log(candidates))
             + self.similarity_weight * values["similarity"]
         )
-        if sentences >= self.min_sentences:
+        if sentences >= self.min_sentences and values["candidates"]:
             share = values["in_order"] / (sentences + 1)
             extent = max(share, self.contrast_factor * values["contrast"], values["density"])
             score += self.margin_weight * values["margin"] + self.extent_weight * extent

@@ -84,7 +84,7 @@ def test_only_shared_words_raise_the_bound(targets: int, sources: int, seed: int
     has_seed = bool(Comparison(*texts).find_seeds(min_dice=0.0) or Alignment(*texts).runs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "ROUNDING_MARGIN", 1e-6)
-        assert bool(select_pairs([target], [source], bound, 1.0)) == has_seed
+        assert bool(select_pairs([target], [source], bound, 4.0)) == has_seed
 
 
 def test_without_a_limit_all_pairs_are_selected_and_without_texts_none() -> None:

@@ -162,7 +162,7 @@ def test_decisions_are_those_of_run_with_and_without_a_first_stage(
     folder = write(tmp_path / "in", {"pairs": "".join(f"{target} {source}\n" for target, source in pairs)})
     shutil.copytree(targets, folder / "susp")
     shutil.copytree(sources, folder / "src")
-    monkeypatch.setattr(AlignmentSettings, "unclear_margin", 5.0)  # one of these pairs is then unclear
+    monkeypatch.setattr(AlignmentSettings, "unclear_margin", 7.0)  # one of these pairs is then unclear
     done = cli("run", "--input", folder, "--output", tmp_path / "decided", "--device", "cpu")
     assert done.code == 0, done.err
     lines = (tmp_path / "decided" / "decisions.jsonl").read_text().splitlines()
@@ -743,7 +743,7 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_no_sign() -> None:
     assert decide(limit - 0.001, cohort, kinds="suspicious suspicious old")
     below = [score for score in [*cohort, *cohort] if score < 0.4]
     middle, low = statistics.median(below), statistics.quantiles(below, n=4, method="inclusive")[0]
-    usual = middle + 9 * (middle - low)
+    usual = middle + 10 * (middle - low)
     assert [decide(usual + d, [*cohort, *cohort], kinds="suspicious source source") for d in (-0.001, 0.001)] == [
         False,
         True,
