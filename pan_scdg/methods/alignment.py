@@ -95,6 +95,7 @@ class AlignmentSettings(MethodSettings):
             share = values["in_order"] / (sentences + 1)
             extent = max(share, self.contrast_factor * values["contrast"], values["density"])
             score += self.margin_weight * values["margin"] + self.extent_weight * extent
+            # less what unrelated sentences have: scores and thresholds stay where they were
             score -= self.nearness_weight * (values["nearness"] - MIN_RELATED)
         return max(score, self.copy_score) if self.is_copy(values) else score
 

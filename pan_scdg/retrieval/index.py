@@ -34,7 +34,7 @@ BM25_ENGINES: dict[str, tuple[Callable[..., None], Callable[[Path], LexicalIndex
 
 
 class Manifest(NamedTuple):
-    """What the indexes in a folder were made of."""
+    """The corpus and the settings that the indexes in a folder depend on."""
 
     corpus: str
     """The hash of the corpus."""
