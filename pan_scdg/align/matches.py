@@ -33,7 +33,7 @@ BATCH_SENTENCES = 1024
 """Sentences of the target that are compared at a time, which bounds the memory."""
 MAX_MATCHES = 200
 """Alignments of a pair; each may take as long as the first."""
-STRETCH_SENTENCES = 5
+STRETCH_SENTENCES = 3
 """Consecutive sentences of the target that stand out: by their margin, or by their contrast with the others."""
 DENSE_SENTENCES = 8
 """Consecutive sentences of the target that are dense: sentence after sentence follows the source."""
@@ -245,9 +245,14 @@ class NearestSentences(NamedTuple):
             return 0.0
         return _find_largest_sum(self.cosines - self.cosines.mean(), STRETCH_SENTENCES) / STRETCH_SENTENCES
 
-    def measure_nearness(self) -> float:
-        """Return the mean cosine of the target's sentences with their nearest ones."""
-        return float(self.cosines.mean()) if len(self.cosines) else 0.0
+    def measure_topic(self) -> float:
+        """Return how near the sentences are that are not mutual: these have the topic in common, at most.
+
+        That is the mean cosine of these, and of `STRETCH_SENTENCES` more that are `MIN_RELATED` near, so that a few
+        sentences say little.
+        """
+        others = self.cosines[~self.is_mutual]
+        return (float(others.sum()) + STRETCH_SENTENCES * MIN_RELATED) / (len(others) + STRETCH_SENTENCES)
 
     def measure_density(self) -> float:
         """Return the largest share of steps among `DENSE_SENTENCES` sentences that follow the source.
@@ -293,7 +298,8 @@ def find_nearest(target: Floats, source: Floats) -> NearestSentences:
 def measure_vectors(target: Floats, own: Floats, source: Floats) -> dict[str, float]:
     """Return the numbers of a pair that depend on the vectors of its sentences only.
 
-    - margin, contrast, density, nearness: see `NearestSentences`.
+    - margin, contrast, density, topic: see `NearestSentences`.
+    - nearest: the largest cosine of two sentences; 0 without any.
     - sentences: those of the target.
     - corresponding: how many of them correspond to one of the source.
     - in_order: how many of these follow each other in the source.
@@ -309,7 +315,8 @@ def measure_vectors(target: Floats, own: Floats, source: Floats) -> dict[str, fl
         "margin": nearest.measure_margin(own),
         "contrast": nearest.measure_contrast(),
         "density": nearest.measure_density(),
-        "nearness": nearest.measure_nearness(),
+        "topic": nearest.measure_topic(),
+        "nearest": float(nearest.cosines.max(initial=0.0)),
         "sentences": float(len(target)),
         "corresponding": float(nearest.is_corresponding.sum()),
         "in_order": float(nearest.count_in_order()),

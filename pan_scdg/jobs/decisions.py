@@ -34,8 +34,8 @@ MIN_WORDS = 15
 """A text with fewer words is hardly more than a sentence, which may be any text's by chance."""
 MIN_COHORT = 10
 """Other pairs of both texts from which on a score is compared with theirs."""
-COHORT_SPREAD = 10.0
-"""Distance of an unusual score from the median of these pairs, in distances of their lower quartile from it; chosen in
+COHORT_SPREAD = 6.5
+"""Distance of an unusual score from the median of these pairs, in distances of their upper quartile from it; chosen in
 benchmarks/results/verdicts.md."""
 
 
@@ -168,7 +168,7 @@ def compare_with_cohorts(
     """Return the pairs; one whose score is usual among the other pairs of its texts is neither reuse nor unclear.
 
     Texts on one question are each other's controls; pairs with texts of another kind are none. A score is unusual if it
-    exceeds the median of the other pairs by `COHORT_SPREAD` times the distance of their lower quartile; with fewer than
+    exceeds the median of the other pairs by `COHORT_SPREAD` times the distance of their upper quartile; with fewer than
     `MIN_COHORT` such pairs nothing is compared. From a source many may have copied, so that of its pairs only those
     without reuse are controls. A copy is always reuse.
 
@@ -206,8 +206,8 @@ def _find_usual_score(cohort: Sequence[float]) -> float:
     """Return the score below which one is usual in a cohort; no score is in one that is too small."""
     if len(cohort) < MIN_COHORT:
         return float("-inf")
-    quartile, median, _ = quantiles(cohort, n=4, method="inclusive")
-    return median + COHORT_SPREAD * (median - quartile)
+    _, median, quartile = quantiles(cohort, n=4, method="inclusive")
+    return median + COHORT_SPREAD * (quartile - median)
 
 
 def require_threshold(profile: Profile) -> None:

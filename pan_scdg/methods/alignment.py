@@ -45,13 +45,12 @@ class AlignmentSettings(MethodSettings):
 
     model: str
     """The name of a bundled embedding model, or of a folder in the model cache."""
-    length_slope: ClassVar[float] = 0.8
-    """Rise of the score of unrelated texts with the logarithm of their pairs of sentences."""
-    similarity_weight: ClassVar[float] = 3.5
-    margin_weight: ClassVar[float] = 11.0
-    extent_weight: ClassVar[float] = 14.0
-    contrast_factor: ClassVar[float] = 2.5
-    nearness_weight: ClassVar[float] = 5.5
+    similarity_weight: ClassVar[float] = 4.5
+    nearest_weight: ClassVar[float] = 4.5
+    margin_weight: ClassVar[float] = 17.0
+    extent_weight: ClassVar[float] = 13.0
+    contrast_factor: ClassVar[float] = 1.25
+    topic_weight: ClassVar[float] = 3.0
     """Their choice, and false positives of collections left out: benchmarks/results/verdicts.md."""
     min_sentences: ClassVar[int] = 2
     """A shorter target is decided only if it is copied: nothing separates single sentences on one topic."""
@@ -65,9 +64,9 @@ class AlignmentSettings(MethodSettings):
     excludes_parts = True
     decides_short_texts = True
     max_batch = 4  # what is computed of a text does not depend on the others, so that smaller ones cost nothing
-    unclear_margin = 0.3
+    unclear_margin = 0.5
     """See benchmarks/results/check.md."""
-    copy_score: ClassVar[float] = 14.0
+    copy_score: ClassVar[float] = 25.0
     """Least score of a copy, far above the threshold."""
 
     def open(self, profile: ProfileTables, options: MethodOptions, statistics: Any = None) -> "AlignmentMethod":
@@ -79,24 +78,22 @@ class AlignmentSettings(MethodSettings):
         return [self.model]
 
     def compute_score(self, values: Values) -> float:
-        """Return the logarithm of the alignment's score, less its rise with the lengths, plus the other numbers.
+        """Return the logarithm of the alignment's score for each pair of sentences, plus the other numbers.
 
         The extent is how much of the target follows the source (with one sentence more that does not, so that few are
-        less evidence), how much a part of it stands out, or how densely a part follows the source. What all
-        sentences have in common with the source is its topic. A single sentence has none of these.
+        less evidence), how much a part of it stands out, or how densely a part follows the source. The nearer even
+        those sentences are that do not follow the source, the more of all this is due to the topic: it counts less. A
+        single sentence has none of these.
         """
         candidates, sentences = max(1.0, values["candidates"]), max(1.0, values["sentences"])
-        score = (
-            float(np.log1p(values["alignment"]))
-            - self.length_slope * float(np.log(candidates))
-            + self.similarity_weight * values["similarity"]
-        )
+        score = float(np.log((1 + values["alignment"]) / candidates)) + self.similarity_weight * values["similarity"]
         if sentences >= self.min_sentences and values["candidates"]:
             share = values["in_order"] / (sentences + 1)
             extent = max(share, self.contrast_factor * values["contrast"], values["density"])
-            score += self.margin_weight * values["margin"] + self.extent_weight * extent
-            # less what unrelated sentences have: scores and thresholds stay where they were
-            score -= self.nearness_weight * (values["nearness"] - MIN_RELATED)
+            score += self.nearest_weight * values["nearest"] + self.margin_weight * values["margin"]
+            score += self.extent_weight * extent
+            if score > 0:
+                score *= float(np.exp(-self.topic_weight * (values["topic"] - MIN_RELATED)))
         return max(score, self.copy_score) if self.is_copy(values) else score
 
     def warn(self, values: Values, threshold: float | None, calibration: Calibration | None) -> list[Reason]:
@@ -211,7 +208,8 @@ class AlignmentMethod(Method):
 
         - alignment: the score of the best alignment of sentences, see `SentenceAlignment`.
         - similarity: the largest of a passage that words have in common; 0 without one.
-        - margin, contrast, density, nearness, sentences, corresponding, in_order, candidates: see `measure_vectors`.
+        - sentences, corresponding, in_order, candidates, and margin, contrast, density, topic, nearest: see
+          `measure_vectors`.
         - copied: words of the longest verbatim stretch, see `count_copied_words`; without the line below.
         - words: those of the target.
         - left_out: the passages in its quotations and the like, which all numbers but ``words`` leave out.

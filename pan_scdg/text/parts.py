@@ -22,7 +22,9 @@ from pan_scdg.text.tables import find_tables
 Integers = npt.NDArray[np.int64]
 
 MIN_SHARE_INSIDE = 0.5
-"""A passage or sentence with at least this share of its characters in quotations is one; likewise in lists."""
+"""A passage with at least this share of its characters in quotations is one; likewise in lists."""
+QUOTING_SHARE = 1 / 3
+"""The same share of a sentence: its other words introduce what it quotes, and are near to the source for that."""
 MAX_QUOTATION_WORDS = 100
 """A longer quotation counts, and so do all declarations of a text but the shortest, if they are longer together."""
 MAX_LISTED_SHARE = 1 / 2
@@ -100,8 +102,8 @@ def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[PartK
 
 
 def mark_counted(parts: Sequence[Part], places: Integers) -> npt.NDArray[np.bool_]:
-    """Return True for the places of a text, ``[n, 2]``, that are not mostly in excluded parts, ``[n]``."""
-    least = MIN_SHARE_INSIDE * np.diff(places, axis=1).ravel()
+    """Return True for the sentences of a text, ``[n, 2]``, less than `QUOTING_SHARE` of which is excluded, ``[n]``."""
+    least = QUOTING_SHARE * np.diff(places, axis=1).ravel()
     overlaps = (measure_overlaps(part.excluded, places) for part in parts)
     return np.asarray(np.logical_and.reduce([overlap < least for overlap in overlaps]), np.bool_)
 

@@ -153,7 +153,7 @@ def test_numbers_of_vectors(targets: int, sources: int, seed: int) -> None:
     assert (values["sentences"], values["candidates"]) == (targets, targets * sources)
     if not targets or not sources:
         assert values["margin"] == values["contrast"] == values["density"] == values["corresponding"] == 0
-        assert values["in_order"] == values["nearness"] == 0
+        assert values["in_order"] == values["nearest"] == 0
         return
     within = cosine_similarity(target) - 2 * np.eye(targets)
     assert own == pytest.approx(np.maximum(within.max(axis=1), 0), abs=1e-5)
@@ -165,11 +165,12 @@ def test_numbers_of_vectors(targets: int, sources: int, seed: int) -> None:
     assert values["corresponding"] == len(matched)
     assert values["in_order"] == max(len(chosen) for chosen in chains if list(chosen) == sorted(chosen))
     margins = np.where(is_mutual, np.maximum(nearest - own, 0), 0)
-    stretches = [slice(i, i + 5) for i in range(max(1, targets - 4))]
+    stretches = [slice(i, i + 3) for i in range(max(1, targets - 2))]
     assert values["margin"] == pytest.approx(max(margins[one].mean() for one in stretches), abs=1e-5)
     contrast = max(nearest[one].mean() for one in stretches) - nearest.mean()
     assert values["contrast"] == pytest.approx(contrast, abs=1e-5)
-    assert values["nearness"] == pytest.approx(nearest.mean(), abs=1e-5)
+    assert values["topic"] == pytest.approx(np.mean([*nearest[~is_mutual], 0.4, 0.4, 0.4]), abs=1e-5)
+    assert values["nearest"] == pytest.approx(cosines.max(), abs=1e-5)
     follows = [is_mutual[n] and is_mutual[n + 1] and 0 <= places[n + 1] - places[n] <= 3 for n in range(targets - 1)]
     assert values["density"] == pytest.approx(max(sum(follows[i : i + 7]) for i in range(targets)) / 7)
 

@@ -162,7 +162,7 @@ def test_decisions_are_those_of_run_with_and_without_a_first_stage(
     folder = write(tmp_path / "in", {"pairs": "".join(f"{target} {source}\n" for target, source in pairs)})
     shutil.copytree(targets, folder / "susp")
     shutil.copytree(sources, folder / "src")
-    monkeypatch.setattr(AlignmentSettings, "unclear_margin", 7.0)  # one of these pairs is then unclear
+    monkeypatch.setattr(AlignmentSettings, "unclear_margin", 9.0)  # one of these pairs is then unclear
     done = cli("run", "--input", folder, "--output", tmp_path / "decided", "--device", "cpu")
     assert done.code == 0, done.err
     lines = (tmp_path / "decided" / "decisions.jsonl").read_text().splitlines()
@@ -717,8 +717,8 @@ def test_profiles_that_decide_by_gains(cli: Cli, tmp_path: Path) -> None:
 def test_a_score_that_is_usual_among_texts_on_one_question_is_no_sign() -> None:
     """The decided pair of the texts 0 and 1, and a cohort of pairs of text 0; of texts of another kind, none is one."""
     cohort = [0.05 * number for number in range(11)]
-    median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[0]
-    limit = median + 10 * (median - quartile)
+    median, quartile = statistics.median(cohort), statistics.quantiles(cohort, n=4, method="inclusive")[2]
+    limit = median + 6.5 * (quartile - median)
 
     def decide(
         score: float, others: Sequence[float], copied: float = 0.0, kinds: str = "suspicious suspicious suspicious"
@@ -742,8 +742,8 @@ def test_a_score_that_is_usual_among_texts_on_one_question_is_no_sign() -> None:
     assert decide(limit - 0.001, cohort[:9])
     assert decide(limit - 0.001, cohort, kinds="suspicious suspicious old")
     below = [score for score in [*cohort, *cohort] if score < 0.4]
-    middle, low = statistics.median(below), statistics.quantiles(below, n=4, method="inclusive")[0]
-    usual = middle + 10 * (middle - low)
+    middle, high = statistics.median(below), statistics.quantiles(below, n=4, method="inclusive")[2]
+    usual = middle + 6.5 * (high - middle)
     assert [decide(usual + d, [*cohort, *cohort], kinds="suspicious source source") for d in (-0.001, 0.001)] == [
         False,
         True,

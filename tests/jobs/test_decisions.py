@@ -100,7 +100,8 @@ def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     values |= {
         "contrast": 0.2,
         "density": 0.0,
-        "nearness": 0.4,
+        "topic": 0.4,
+        "nearest": 0.1,
         "sentences": 9.0,
         "corresponding": 1.0,
         "in_order": 0.0,
@@ -115,7 +116,7 @@ def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     assert record.numbers == values
     assert describe_numbers(record) == "1 of 9 sentences corresponds to one of the source"
     assert decide(alignment=1.4).reasons == ()
-    assert decide(contrast=0.0, margin=0.23).reasons == (Reason(JUST_BELOW),), "negative"
+    assert decide(contrast=0.0, margin=0.15).reasons == (Reason(JUST_BELOW),), "negative"
     assert decide(contrast=0.0, margin=0.0).reasons == (), "far below"
     short = decide(sentences=1.0, similarity=0.9)
     assert (short.decision, short.finding, short.reasons) == (False, "unclear", (Reason(TOO_LITTLE_TEXT),))
@@ -128,7 +129,8 @@ def test_a_text_of_few_words_is_unclear_unless_the_method_knows_what_is_too_litt
     record = containment.decide(PAIR, Measurements({"score": 0.9}), [few])
     assert (record.decision, record.finding, record.reasons) == (True, "unclear", (few,))
     copy = {"alignment": 9.0, "similarity": 1.0, "margin": 0.1, "candidates": 25.0, "copied": 14.0, "words": 14.0}
-    copy |= {"contrast": 0.2, "density": 0.0, "nearness": 0.4, "sentences": 1.0, "corresponding": 1.0, "in_order": 0.0}
+    copy |= {"contrast": 0.2, "density": 0.0, "topic": 0.4, "nearest": 0.1}
+    copy |= {"sentences": 1.0, "corresponding": 1.0, "in_order": 0.0}
     alignment = make_rule(make_profile("alignment", {"model": "m"}, threshold=0.4))
     record = alignment.decide(PAIR, Measurements(copy), [few])
     assert (record.decision, record.finding, record.reasons) == (True, "likely", ())

@@ -59,9 +59,9 @@ def test_a_rewritten_passage_scores_above_an_unrelated_text(method: AlignmentMet
     assert [values[name] for name in ("in_order", "contrast")] == [6, pytest.approx(0, abs=1e-3)]
     assert values["density"] == pytest.approx(5 / 7)
     assert 0 < values["margin"] < 1
-    assert values["nearness"] == pytest.approx(1, abs=1e-3)
-    others = 3.5 + 11 * values["margin"] + 14 * 6 / 7 - 5.5 * (values["nearness"] - 0.4)
-    assert same == pytest.approx(max(SETTINGS.copy_score, np.log1p(values["alignment"]) - 0.8 * np.log(36) + others))
+    assert (values["topic"], values["nearest"]) == (pytest.approx(0.4), pytest.approx(1, abs=1e-3))
+    others = 4.5 + 4.5 * values["nearest"] + 17 * values["margin"] + 13 * 6 / 7
+    assert same == pytest.approx(max(SETTINGS.copy_score, np.log1p(values["alignment"]) - np.log(36) + others))
     assert SETTINGS.describe(values) == values
 
 
@@ -81,25 +81,36 @@ def test_a_copy_is_reuse_and_other_single_sentences_are_not_decided(
     copied: int, words: int, copy: bool, sentences: int
 ) -> None:
     values = {"alignment": 0.1, "similarity": 0.0, "margin": 0.0, "contrast": 0.0, "candidates": 9e6}
-    values |= {"density": 0.0, "nearness": 0.4, "copied": copied, "words": words, "sentences": sentences, "in_order": 0}
+    values |= {"density": 0.0, "topic": 0.4, "nearest": 0.0, "in_order": 0}
+    values |= {"copied": copied, "words": words, "sentences": sentences}
     assert (SETTINGS.is_copy(values), SETTINGS.can_decide(values)) == (copy, copy or sentences == 2)
     assert (SETTINGS.compute_score(values) == SETTINGS.copy_score) == copy
 
 
 def test_few_sentences_need_a_lower_alignment() -> None:
     values = {"alignment": 1.0, "similarity": 0.0, "margin": 0.1, "copied": 0.0, "words": 40.0}
-    values |= {"contrast": 0.1, "density": 0.0, "nearness": 0.4, "in_order": 1.0, "sentences": 2.0}
+    values |= {"contrast": 0.1, "density": 0.0, "topic": 0.4, "nearest": 0.5, "in_order": 1.0, "sentences": 2.0}
     few, more = (SETTINGS.compute_score({**values, "candidates": count}) for count in (4.0, 100.0))
-    assert few - more == pytest.approx(0.8 * np.log(25))
+    assert few - more == pytest.approx(np.log(25))
 
 
 def test_the_extent_is_that_of_the_text_or_of_a_part_that_stands_out() -> None:
     values = {"alignment": 0.0, "similarity": 0.0, "margin": 0.0, "copied": 0.0, "words": 40.0, "candidates": 1.0}
-    values |= {"contrast": 0.1, "density": 0.0, "nearness": 0.4, "in_order": 1.0, "sentences": 9.0}
+    values |= {"contrast": 0.1, "density": 0.0, "topic": 0.4, "nearest": 0.5, "in_order": 1.0, "sentences": 9.0}
     scores = [SETTINGS.compute_score({**values, "in_order": count}) for count in (0.0, 1.0, 3.0)]
     scores.append(SETTINGS.compute_score({**values, "density": 0.4}))
-    scores.append(SETTINGS.compute_score({**values, "nearness": 0.5}))
-    assert scores == pytest.approx([14 * 0.25, 14 * 0.25, 14 * 0.3, 14 * 0.4, 14 * 0.25 - 0.55])
+    assert scores == pytest.approx([4.5 * 0.5 + 13 * extent for extent in (0.125, 0.125, 0.3, 0.4)])
+
+
+def test_what_the_topic_explains_counts_less_but_no_text_is_less_related_for_it() -> None:
+    values = {"alignment": 0.0, "similarity": 1.0, "margin": 0.0, "copied": 0.0, "words": 40.0, "candidates": 9.0}
+    values |= {"contrast": 0.0, "density": 0.0, "topic": 0.4, "nearest": 0.0, "in_order": 0.0, "sentences": 3.0}
+    related, unrelated = (
+        [SETTINGS.compute_score({**values, "similarity": one, "topic": topic}) for topic in (0.4, 0.5)]
+        for one in (1.0, 0.0)
+    )
+    assert related == pytest.approx([4.5 - np.log(9), (4.5 - np.log(9)) * np.exp(-0.3)])
+    assert unrelated == pytest.approx([-np.log(9)] * 2)
 
 
 def test_a_copy_of_any_length_and_without_sentences_is_found(method: AlignmentMethod) -> None:

@@ -86,6 +86,13 @@ def test_quotations_are_recognised(text: str, quoted: list[str]) -> None:
     assert find(text, "quotation") == quoted
 
 
+@pytest.mark.parametrize(("quoted", "counts"), [("a dozen more boats", True), ("a dozen more boats had left", False)])
+def test_a_sentence_a_third_of_which_is_quoted_does_not_count(quoted: str, counts: bool) -> None:
+    sentence = f'The harbour master told the paper that "{quoted}" by noon.'
+    prepared = prepare_text(f"{OWN}{sentence}")
+    assert (prepared.text[slice(*prepared.spans[-1].tolist())], prepared.counted[-1]) == (sentence, counts)
+
+
 def test_a_passage_is_a_quotation_if_most_of_it_is() -> None:
     text = f'{OWN}She wrote: "There is nothing to see here at all." That was all she ever wrote, as far as we know.'
     assert classify(text, 'wrote: "There is nothing to see here at all."') == ("quotation", False)
