@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pan_scdg.models.find import find_encoder
 from pan_scdg.models.fingerprint import fingerprint_folder
+from pan_scdg.settings import EncoderDtype
 from pan_scdg.text.units import PreparedText, prepare_text, show_as_read
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class SentenceEncoder:
         name: a name in the model folders, or a folder.
         device: "cpu" or "cuda".
         batch: number of sentences that are encoded together.
+        dtype: of the weights; thresholds were calibrated with float32.
         keep_headings: headings are sentences, as for the sources of a query, whose titles name their topic.
         opened: has the same model, which is then loaded once.
 
@@ -95,13 +97,14 @@ class SentenceEncoder:
         name: str,
         device: str,
         batch: int = BATCH_SIZE,
+        dtype: EncoderDtype = "float32",
         *,
         keep_headings: bool = False,
         opened: "SentenceEncoder | None" = None,
     ) -> None:
         self.model = find_encoder(name)
         self.fingerprint = fingerprint_folder(self.model.folder)
-        self._device, self._batch, self._opened = device, batch, opened
+        self._device, self._batch, self._dtype, self._opened = device, batch, dtype, opened
         prepare: Callable[[str], PreparedText] = partial(prepare_text, keep_headings=keep_headings)
         self._prepared = TextCache[PreparedText](partial(map, prepare), MAX_PREPARED_CHARACTERS)
         self._vectors = TextCache(self._compute_vectors, MAX_ENCODED_CHARACTERS)
@@ -142,8 +145,7 @@ class SentenceEncoder:
         """Return how the encoder is loaded."""
         from pan_scdg.models.encoder import EncoderUse
 
-        # float32 on every device, since thresholds were calibrated with such vectors
-        return EncoderUse(self.model.folder, self._batch, "float32")
+        return EncoderUse(self.model.folder, self._batch, self._dtype)
 
     @cached_property
     def _encoder(self) -> "Encoder":

@@ -23,7 +23,7 @@ from pan_scdg.align.passages import MIN_COPIED_SHARE, MIN_SUMMARY_RATIO, Alignme
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values
 from pan_scdg.records import Identities, MeasuredPassage, Passage, Reason, Span, TextPair
-from pan_scdg.settings import Calibration, ProfileTables
+from pan_scdg.settings import Calibration, EncoderDtype, ProfileTables
 from pan_scdg.text.languages import seems_english
 from pan_scdg.text.units import Integers
 
@@ -45,6 +45,9 @@ class AlignmentSettings(MethodSettings):
 
     model: str
     """The name of a bundled embedding model, or of a folder in the model cache."""
+    dtype: EncoderDtype = "float32"
+    """In bfloat16 some processors are nearly twice as fast, and one decision of 2,000 is another one:
+    benchmarks/results/encoding.md."""
     similarity_weight: ClassVar[float] = 4.5
     nearest_weight: ClassVar[float] = 4.5
     margin_weight: ClassVar[float] = 17.0
@@ -132,7 +135,7 @@ class AlignmentMethod(Method):
         options: MethodOptions,
     ) -> None:
         self.settings = settings
-        self.encoder = SentenceEncoder(settings.model, options.device)
+        self.encoder = SentenceEncoder(settings.model, options.device, dtype=settings.dtype)
         self.fingerprint = self.encoder.fingerprint
         self.models = {"embedding_model": self.encoder.model}
         self.encoders = {"embedding_model": self.encoder.use}

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pan_scdg.models.devices import computes_bfloat16
 from pan_scdg.models.linear import MAX_CPU_TOKENS, ROW_MULTIPLE, has_onednn, reorder
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class PackedBert:
             hidden = layer.mixture_norm(_multiply_add(mixed, layer.mixture, hidden))
             inner = _multiply(hidden, layer.inner, "gelu")
             hidden = layer.output_norm(_multiply_add(inner, layer.output, hidden))
-        means = [hidden[rows].view(count, -1, hidden.shape[1]).mean(1) for rows, count in texts]
+        means = [hidden[rows].view(count, -1, hidden.shape[1]).float().mean(1) for rows, count in texts]
         return torch.cat(means)
 
     def _embed(self, token_ids: Sequence[Sequence[int]]) -> "Tensor":
@@ -78,9 +79,9 @@ class PackedBert:
 
 
 def pack_bert(model: Any) -> PackedBert | None:
-    """Return the layers of a sentence-transformers model of BERT and mean pooling in float32; None for any other.
+    """Return the layers of a sentence-transformers model of BERT and mean pooling; None for any other.
 
-    Needs oneDNN and the instructions of `has_onednn`.
+    Needs oneDNN and the instructions of `has_onednn`, in bfloat16 those that oneDNN has for it.
     """
     import torch
     from transformers import BertModel
@@ -93,7 +94,7 @@ def pack_bert(model: Any) -> PackedBert | None:
         and not (bert.config.is_decoder or bert.config.add_cross_attention)
         and getattr(pooling, "pooling_mode", None) == "mean"
         and getattr(pooling, "include_prompt", False)
-        and bert.dtype == torch.float32
+        and (bert.dtype == torch.float32 or (bert.dtype == torch.bfloat16 and computes_bfloat16()))
     )
     return PackedBert(bert) if is_known and has_onednn() else None
 

@@ -174,15 +174,20 @@ def choose_dtype(settings: "ModelSettings", device: str) -> "ModelSettings":
 def choose_encoder_dtype(device: str) -> "EncoderDtype":
     """Return the dtype of an encoder whose vectors are only searched: bfloat16 if ``device`` computes faster in it.
 
-    That is a GPU, and a processor with instructions for bfloat16 that torch uses; on another one bfloat16 is several
-    times as slow as float32. Rankings hardly differ (``benchmarks/results/encoding.md``).
+    That is a GPU, and a processor of `computes_bfloat16`. Rankings hardly differ (``benchmarks/results/encoding.md``).
+    """
+    return "bfloat16" if device != "cpu" or computes_bfloat16() else "float32"
+
+
+def computes_bfloat16() -> bool:
+    """Return True if the processor has instructions for bfloat16, and torch uses them.
+
+    On another one bfloat16 is several times as slow as float32.
     """
     import torch
 
-    if device != "cpu":
-        return "bfloat16"
     used = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "NO AVX", "AVX2")  # a variable can limit them
-    return "bfloat16" if used and not {"amx_bf16", "avx512_bf16"}.isdisjoint(list_cpu_features()) else "float32"
+    return used and not {"amx_bf16", "avx512_bf16"}.isdisjoint(list_cpu_features())
 
 
 @cache

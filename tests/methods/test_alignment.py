@@ -43,6 +43,11 @@ def method() -> AlignmentMethod:
     return AlignmentMethod(SETTINGS, MethodOptions())
 
 
+def test_sentences_are_encoded_in_the_dtype_of_the_profile(method: AlignmentMethod) -> None:
+    other = AlignmentMethod(SETTINGS.model_copy(update={"dtype": "bfloat16"}), MethodOptions())
+    assert [one.encoder.use.dtype for one in (method, other)] == ["float32", "bfloat16"]
+
+
 def score(method: AlignmentMethod, *targets: str) -> list[Measurements]:
     return method.score([TextPair(str(i), "s", text, SOURCE) for i, text in enumerate(targets)])
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from pan_scdg.models.bert import pack_bert, plan_calls
+from pan_scdg.models.devices import computes_bfloat16
 from pan_scdg.models.encoder import load_encoder
 from tests.conftest import SMALL_ENCODER
 from tests.tolerances import check_vectors
@@ -35,6 +36,14 @@ def test_vectors_are_those_of_the_library(folder: Path) -> None:
     check_vectors(folder, vectors, expected)
     for vector, text in zip(vectors, TEXTS, strict=True):
         check_vectors(folder, encoder.encode([text])[0], vector)
+
+
+@pytest.mark.skipif(not computes_bfloat16(), reason="this processor has no instructions for bfloat16")
+def test_vectors_in_bfloat16_are_nearly_those_in_float32(folder: Path) -> None:
+    encoder = load_encoder(folder, "cpu", dtype="bfloat16")
+    assert encoder._packed is not None
+    cosines = (encoder.encode(TEXTS) * load_encoder(folder, "cpu").encode(TEXTS)).sum(axis=1)
+    assert 0.999 < cosines.min() < 0.9999999
 
 
 @needs_avx
