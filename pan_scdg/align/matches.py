@@ -5,7 +5,7 @@ score of a local alignment grows with every sentence that does. What two texts o
 little: a sentence that is near to many sentences is no evidence.
 
 Texts on one topic have sentences that match, too, but scattered, in another order, no nearer to each other than the
-sentences of one text are, and all of them are rather near: `NearestSentences` measures that.
+sentences of one text are, and those without a match are rather near, too: `NearestSentences` measures that.
 """
 
 from bisect import bisect_left
@@ -41,6 +41,9 @@ MAX_STEP = 3
 """Sentences of the source from the one that is nearest to a sentence to the one that is nearest to the next."""
 MIN_CORRESPONDING = 0.6
 """Least cosine of two sentences that correspond."""
+MAX_TOPIC = 0.65
+"""Cosine that two sentences do not have for their topic alone. Of a sentence that was rewritten twice, or as two, only
+one part is mutual."""
 MIN_RELATED = 0.4
 """Cosine from which a sentence may be written from another one, in other words or as its summary."""
 
@@ -246,12 +249,12 @@ class NearestSentences(NamedTuple):
         return _find_largest_sum(self.cosines - self.cosines.mean(), STRETCH_SENTENCES) / STRETCH_SENTENCES
 
     def measure_topic(self) -> float:
-        """Return how near the sentences are that are not mutual: these have the topic in common, at most.
+        """Return how near the source is to sentences that were not written from it: that is due to the topic.
 
-        That is the mean cosine of these, and of `STRETCH_SENTENCES` more that are `MIN_RELATED` near, so that a few
-        sentences say little.
+        These are the sentences that are not mutual, and less than `MAX_TOPIC` near. Their mean cosine is returned;
+        `STRETCH_SENTENCES` more at `MIN_RELATED` are averaged in, so that few sentences say little.
         """
-        others = self.cosines[~self.is_mutual]
+        others = self.cosines[~self.is_mutual & (self.cosines < MAX_TOPIC)]
         return (float(others.sum()) + STRETCH_SENTENCES * MIN_RELATED) / (len(others) + STRETCH_SENTENCES)
 
     def measure_density(self) -> float:
@@ -315,7 +318,7 @@ def measure_vectors(target: Floats, own: Floats, source: Floats) -> dict[str, fl
         "margin": nearest.measure_margin(own),
         "contrast": nearest.measure_contrast(),
         "density": nearest.measure_density(),
-        "topic": nearest.measure_topic(),
+        "topic": nearest.measure_topic() if len(source) else MIN_RELATED,
         "nearest": float(nearest.cosines.max(initial=0.0)),
         "sentences": float(len(target)),
         "corresponding": float(nearest.is_corresponding.sum()),

@@ -35,8 +35,8 @@ MIN_WORDS = 15
 MIN_COHORT = 10
 """Other pairs of both texts from which on a score is compared with theirs."""
 COHORT_SPREAD = 6.5
-"""Distance of an unusual score from the median of these pairs, in distances of their upper quartile from it; chosen in
-benchmarks/results/verdicts.md."""
+"""Distance of an unusual score from the median of these pairs, in distances between their median and upper quartile;
+chosen in benchmarks/results/verdicts.md."""
 
 
 class DecisionRule:
@@ -168,9 +168,9 @@ def compare_with_cohorts(
     """Return the pairs; one whose score is usual among the other pairs of its texts is neither reuse nor unclear.
 
     Texts on one question are each other's controls; pairs with texts of another kind are none. A score is unusual if it
-    exceeds the median of the other pairs by `COHORT_SPREAD` times the distance of their upper quartile; with fewer than
-    `MIN_COHORT` such pairs nothing is compared. From a source many may have copied, so that of its pairs only those
-    without reuse are controls. A copy is always reuse.
+    exceeds the median of the other pairs by at least `COHORT_SPREAD` times the distance between median and upper
+    quartile; with fewer than `MIN_COHORT` such pairs nothing is compared. From a source many may have copied, so that
+    of its pairs only those without reuse are controls. A copy is always reuse.
 
     Args:
         pairs: all pairs.

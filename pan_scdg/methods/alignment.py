@@ -46,14 +46,14 @@ class AlignmentSettings(MethodSettings):
     model: str
     """The name of a bundled embedding model, or of a folder in the model cache."""
     dtype: EncoderDtype = "float32"
-    """In bfloat16 some processors are nearly twice as fast, and one decision of 2,000 is another one:
+    """bfloat16 is faster on processors with instructions for it, and changes one decision in 2,000:
     benchmarks/results/encoding.md."""
     similarity_weight: ClassVar[float] = 4.5
-    nearest_weight: ClassVar[float] = 4.5
-    margin_weight: ClassVar[float] = 17.0
+    nearest_weight: ClassVar[float] = 5.0
+    margin_weight: ClassVar[float] = 12.0
     extent_weight: ClassVar[float] = 13.0
     contrast_factor: ClassVar[float] = 1.25
-    topic_weight: ClassVar[float] = 3.0
+    topic_weight: ClassVar[float] = 3.5
     """Their choice, and false positives of collections left out: benchmarks/results/verdicts.md."""
     min_sentences: ClassVar[int] = 2
     """A shorter target is decided only if it is copied: nothing separates single sentences on one topic."""
@@ -84,9 +84,9 @@ class AlignmentSettings(MethodSettings):
         """Return the logarithm of the alignment's score for each pair of sentences, plus the other numbers.
 
         The extent is how much of the target follows the source (with one sentence more that does not, so that few are
-        less evidence), how much a part of it stands out, or how densely a part follows the source. The nearer even
-        those sentences are that do not follow the source, the more of all this is due to the topic: it counts less. A
-        single sentence has none of these.
+        less evidence), how much a part of it stands out, or how densely a part follows the source. The nearer the
+        source is even to other sentences (`NearestSentences.measure_topic`), the more of all this is due to the topic,
+        and the less a positive score is. A single sentence has none of these.
         """
         candidates, sentences = max(1.0, values["candidates"]), max(1.0, values["sentences"])
         score = float(np.log((1 + values["alignment"]) / candidates)) + self.similarity_weight * values["similarity"]

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pan_scdg.models.devices import computes_bfloat16
 from pan_scdg.models.linear import MAX_CPU_TOKENS, ROW_MULTIPLE, has_onednn, reorder
 
 if TYPE_CHECKING:
@@ -94,7 +93,10 @@ def pack_bert(model: Any) -> PackedBert | None:
         and not (bert.config.is_decoder or bert.config.add_cross_attention)
         and getattr(pooling, "pooling_mode", None) == "mean"
         and getattr(pooling, "include_prompt", False)
-        and (bert.dtype == torch.float32 or (bert.dtype == torch.bfloat16 and computes_bfloat16()))
+        and (
+            bert.dtype == torch.float32
+            or (bert.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        )
     )
     return PackedBert(bert) if is_known and has_onednn() else None
 

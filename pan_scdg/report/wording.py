@@ -26,7 +26,7 @@ from pan_scdg.version import __version__
 FINDING_SYMBOLS: dict[Finding, str] = {"likely": "●", "unclear": "◐", "no sign": "○"}
 FINDING_MEANINGS: dict[Finding, str] = {
     "likely": "The score reaches the threshold: reuse is likely. Read the passages before you conclude anything.",
-    "unclear": "The score is near the threshold or typical of these texts, or a text is too short to tell.",
+    "unclear": "The score is just below the threshold, or a text is too short to tell.",
     "no sign": "No sign of reuse was found. This does not prove independence, because summaries and free rewording are "
     "often missed.",
 }
@@ -67,7 +67,7 @@ def explain_findings(threshold: float | None) -> str:
     if threshold is None:
         return "No decision: the threshold was calibrated for another model."
     least = f"at least 50 points ({POINTS})" if has_points(threshold) else f"a score of at least {threshold:.3f}"
-    return f"Likely: {least}. Unclear: just below it, typical of these texts, or a short text."
+    return f"Likely: {least}. Unclear: just below it, or a short text."
 
 
 def format_score(score: float | None, threshold: float | None) -> str:

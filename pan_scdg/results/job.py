@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from pan_scdg.records import Identities, find_dtype
 
 TaskName = Literal["pairs", "retrieval", "check"]
-FORMAT = 3
+FORMAT = 4
 """Version of the files of a result; raised when their meaning changes or the same settings give other scores."""
 COMMON = (
     *("task", "code", "input", "profile", "models", "device", "asked_engine", "keep_gains", "scores_only", "report"),

@@ -24,7 +24,8 @@ Integers = npt.NDArray[np.int64]
 MIN_SHARE_INSIDE = 0.5
 """A passage with at least this share of its characters in quotations is one; likewise in lists."""
 QUOTING_SHARE = 1 / 3
-"""The same share of a sentence: its other words introduce what it quotes, and are near to the source for that."""
+"""A sentence with at least this share in such a part does not count: its other words introduce what is quoted, and so
+resemble the source."""
 MAX_QUOTATION_WORDS = 100
 """A longer quotation counts, and so do all declarations of a text but the shortest, if they are longer together."""
 MAX_LISTED_SHARE = 1 / 2
@@ -102,7 +103,12 @@ def classify_passage(parts: Sequence[Part], begin: int, end: int) -> tuple[PartK
 
 
 def mark_counted(parts: Sequence[Part], places: Integers) -> npt.NDArray[np.bool_]:
-    """Return True for the sentences of a text, ``[n, 2]``, less than `QUOTING_SHARE` of which is excluded, ``[n]``."""
+    """Return True for the sentences, ``[n]``, that count; less than `QUOTING_SHARE` of each is excluded.
+
+    Args:
+        parts: of the text.
+        places: of the sentences in characters, ``[n, 2]``.
+    """
     least = QUOTING_SHARE * np.diff(places, axis=1).ravel()
     overlaps = (measure_overlaps(part.excluded, places) for part in parts)
     return np.asarray(np.logical_and.reduce([overlap < least for overlap in overlaps]), np.bool_)

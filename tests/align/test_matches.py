@@ -154,6 +154,7 @@ def test_numbers_of_vectors(targets: int, sources: int, seed: int) -> None:
     if not targets or not sources:
         assert values["margin"] == values["contrast"] == values["density"] == values["corresponding"] == 0
         assert values["in_order"] == values["nearest"] == 0
+        assert values["topic"] == pytest.approx(0.4)
         return
     within = cosine_similarity(target) - 2 * np.eye(targets)
     assert own == pytest.approx(np.maximum(within.max(axis=1), 0), abs=1e-5)
@@ -169,10 +170,19 @@ def test_numbers_of_vectors(targets: int, sources: int, seed: int) -> None:
     assert values["margin"] == pytest.approx(max(margins[one].mean() for one in stretches), abs=1e-5)
     contrast = max(nearest[one].mean() for one in stretches) - nearest.mean()
     assert values["contrast"] == pytest.approx(contrast, abs=1e-5)
-    assert values["topic"] == pytest.approx(np.mean([*nearest[~is_mutual], 0.4, 0.4, 0.4]), abs=1e-5)
+    assert values["topic"] == pytest.approx(np.mean([*nearest[~is_mutual & (nearest < 0.65)], 0.4, 0.4, 0.4]), abs=1e-5)
     assert values["nearest"] == pytest.approx(cosines.max(), abs=1e-5)
     follows = [is_mutual[n] and is_mutual[n + 1] and 0 <= places[n + 1] - places[n] <= 3 for n in range(targets - 1)]
     assert values["density"] == pytest.approx(max(sum(follows[i : i + 7]) for i in range(targets)) / 7)
+
+
+def test_a_sentence_that_is_written_from_the_source_twice_is_no_topic() -> None:
+    source = np.eye(4, dtype=np.float32)[:3]
+    target = np.concatenate([source, 0.7 * source + np.sqrt(0.51) * np.eye(4, dtype=np.float32)[3]])
+    values = [
+        measure_vectors(text, measure_nearest_own(text), source)["topic"] for text in (source, target, target / 2)
+    ]
+    assert values == pytest.approx([0.4, 0.4, (3 * 0.35 + 3 * 0.4) / 6])
 
 
 def test_a_topic_in_common_has_no_margin() -> None:

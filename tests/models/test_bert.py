@@ -46,6 +46,13 @@ def test_vectors_in_bfloat16_are_nearly_those_in_float32(folder: Path) -> None:
     assert 0.999 < cosines.min() < 0.9999999
 
 
+def test_bfloat16_without_its_instructions_is_left_to_the_library(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    assert load_encoder(folder, "cpu", dtype="bfloat16")._packed is None
+
+
 @needs_avx
 def test_a_prompt_is_a_part_of_the_text(folder: Path) -> None:
     encoder = load_encoder(folder, "cpu")

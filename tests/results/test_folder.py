@@ -157,7 +157,7 @@ def test_other_files_and_a_second_run_are_refused(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"format": 0, "files": {}}', '{"format": 3}'])
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": 0, "files": {}}', '{"format": 4}'])
 def test_job_of_another_program_is_one_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "job.json").write_text(content)
     with pytest.raises(UserError, match=r"job.json: .*. Delete it and run again"):
