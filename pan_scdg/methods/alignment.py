@@ -46,7 +46,7 @@ class AlignmentSettings(MethodSettings):
     model: str
     """The name of a bundled embedding model, or of a folder in the model cache."""
     dtype: EncoderDtype = "float32"
-    """bfloat16 is faster on processors with instructions for it, and changes one decision in 2,000:
+    """bfloat16 is faster on processors with instructions for it, and changes hardly a decision:
     benchmarks/results/encoding.md."""
     similarity_weight: ClassVar[float] = 4.5
     nearest_weight: ClassVar[float] = 5.0

@@ -4,8 +4,9 @@ Those of ``offline`` with pairs, and the evidence of its queries, are later: sen
 that look like Latin ones are read as these (1762d22d), sentences end in front of footnote numbers, one line in common
 is no evidence (3363b162), more block quotations, references behind quotations and formal parts are found (9b7f5aeb),
 headings are no sentences (226d09e5), the score has more numbers (18d29834), passages are joined (16c05d63),
-reuse-minilm aligns the sentences (9cbfcd8a), headings move no place (c8d14d28), and the score measures margins, the
-extent of the correspondence and how densely sentences follow each other.
+reuse-minilm aligns the sentences (9cbfcd8a), headings move no place (c8d14d28), the score measures margins, the extent
+of the correspondence, how densely sentences follow each other and what is due to the topic, and sentences that quote do
+not count (b6617231).
 Most cases are long; of some of these the first pairs are compared in every run.
 """
 
