@@ -19,7 +19,7 @@ from pan_scdg.align.matches import (
     measure_nearest_own,
     measure_vectors,
 )
-from pan_scdg.align.passages import MIN_COPIED_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
+from pan_scdg.align.passages import MAX_LINE_WORDS, MIN_COPIED_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values
 from pan_scdg.records import Identities, MeasuredPassage, Passage, Reason, Span, TextPair
@@ -37,6 +37,8 @@ MIN_MATCH = 2.5
 MIN_SUMMARY_SENTENCES, MIN_SUMMARY_COSINE = 3, 0.52
 """Sentences that a summary adds to the passages in it, and the least mean of their largest cosines."""
 _MARKS: Any = regex.compile(r"\p{P}*")
+SAME_COSINE = 0.9
+"""Least cosine of two sentences that say the same."""
 UNREAD = Reason(UNKNOWN_SCRIPT, {"decides": "copies"})
 
 
@@ -48,12 +50,12 @@ class AlignmentSettings(MethodSettings):
     dtype: EncoderDtype = "float32"
     """bfloat16 is faster on processors with instructions for it, and changes hardly a decision:
     benchmarks/results/encoding.md."""
-    similarity_weight: ClassVar[float] = 4.5
+    similarity_weight: ClassVar[float] = 5.5
     nearest_weight: ClassVar[float] = 5.0
-    margin_weight: ClassVar[float] = 12.0
-    extent_weight: ClassVar[float] = 13.0
+    margin_weight: ClassVar[float] = 14.0
+    extent_weight: ClassVar[float] = 12.0
     contrast_factor: ClassVar[float] = 1.25
-    topic_weight: ClassVar[float] = 3.5
+    topic_weight: ClassVar[float] = 3.75
     """Their choice, and false positives of collections left out: benchmarks/results/verdicts.md."""
     min_sentences: ClassVar[int] = 2
     """A shorter target is decided only if it is copied: nothing separates single sentences on one topic."""
@@ -217,16 +219,15 @@ class AlignmentMethod(Method):
         - words: those of the target.
         - left_out: the passages in its quotations and the like, which all numbers but ``words`` leave out.
 
-        A line that unrelated texts may share, such as an address, is left out unless other sentences match.
+        A line that unrelated texts may share, such as an address, is left out, and so are sentences that say the same,
+        such as a greeting, if they are short.
         """
         alignment = Alignment(self.encoder.split(target), self.encoder.split(source))
         first, second = self._encode(target, source, alignment)
-        values = _measure_alignment(first, second, alignment)
-        if (line := alignment.find_shared_line()) is None:
-            return values
-        without = first._replace(prepared=first.prepared._replace(counted=first.prepared.counted & ~line))
-        others = _measure_alignment(without, second, alignment, first.prepared.spans[line])
-        return values if others["alignment"] >= self.settings.weak_alignment else others
+        line = alignment.find_shared_line()
+        common = _find_common(first, second) if line is None else line
+        first = first._replace(prepared=first.prepared._replace(counted=first.prepared.counted & ~common))
+        return _measure_alignment(first, second, alignment, None if line is None else first.prepared.spans[line])
 
     def _find_sentences(
         self,
@@ -305,6 +306,19 @@ def _include_marks(evidence: MeasuredPassage, target: str, source: str) -> Measu
 
 def _touches(lines: Integers, span: Span) -> bool:
     return bool(((lines[:, 0] < span.end) & (lines[:, 1] > span.begin)).any())
+
+
+def _find_common(target: EncodedText, source: EncodedText) -> npt.NDArray[np.bool_]:
+    """Return True for the units of the target that say the same as one of the source, ``[u]``.
+
+    They may be due to chance if they have no more words than a line; otherwise none is returned.
+    """
+    counted = target.prepared.counted
+    if not target.vectors.size or not source.vectors.size:
+        return np.zeros_like(counted)
+    common = counted & ((target.vectors @ source.vectors.T).max(axis=1) >= SAME_COSINE)
+    words = int(np.diff(target.prepared.units, axis=1).ravel()[common].sum())
+    return common if words <= MAX_LINE_WORDS else np.zeros_like(common)
 
 
 def _measure_alignment(

@@ -116,7 +116,7 @@ def test_alignment_says_when_only_the_texts_as_wholes_decide() -> None:
     assert record.numbers == values
     assert describe_numbers(record) == "1 of 9 sentences corresponds to one of the source"
     assert decide(alignment=1.4).reasons == ()
-    assert decide(contrast=0.0, margin=0.21).reasons == (Reason(JUST_BELOW),), "negative"
+    assert decide(contrast=0.0, margin=0.18).reasons == (Reason(JUST_BELOW),), "negative"
     assert decide(contrast=0.0, margin=0.0).reasons == (), "far below"
     short = decide(sentences=1.0, similarity=0.9)
     assert (short.decision, short.finding, short.reasons) == (False, "unclear", (Reason(TOO_LITTLE_TEXT),))
