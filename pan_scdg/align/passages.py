@@ -212,12 +212,16 @@ class Alignment:
         if len(copies) != 1:
             return None
         ((run, words),) = copies
-        if words > min(MAX_LINE_WORDS, MAX_EXCLUDED_SHARE * min(len(self.target.forms), len(self.source.forms))):
+        if not self.is_line(words):
             return None
         spans = self.target.spans
         shared = np.minimum(spans[:, 1], run.target.end) - np.maximum(spans[:, 0], run.target.begin)
         line = np.asarray(shared >= MIN_SHARE_INSIDE * np.diff(spans, axis=1).ravel(), np.bool_)
         return line if line.sum() <= 1 else None
+
+    def is_line(self, words: int) -> bool:
+        """Return True if two texts may have so many words in common by chance, which are little of both."""
+        return words <= min(MAX_LINE_WORDS, MAX_EXCLUDED_SHARE * min(len(self.target.forms), len(self.source.forms)))
 
     def _list_counted_copies(self) -> list[tuple[VerbatimMatch, int]]:
         parts = [part for part in self.target.parts if part.kind != "code" or not self.target.is_program]

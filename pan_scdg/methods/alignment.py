@@ -19,7 +19,7 @@ from pan_scdg.align.matches import (
     measure_nearest_own,
     measure_vectors,
 )
-from pan_scdg.align.passages import MAX_LINE_WORDS, MIN_COPIED_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
+from pan_scdg.align.passages import MIN_COPIED_SHARE, MIN_SUMMARY_RATIO, Alignment, extend_copies
 from pan_scdg.align.vectors import EncodedText, SentenceEncoder
 from pan_scdg.methods import UNKNOWN_SCRIPT, Measurements, Method, MethodOptions, MethodSettings, Values
 from pan_scdg.records import Identities, MeasuredPassage, Passage, Reason, Span, TextPair
@@ -225,7 +225,7 @@ class AlignmentMethod(Method):
         alignment = Alignment(self.encoder.split(target), self.encoder.split(source))
         first, second = self._encode(target, source, alignment)
         line = alignment.find_shared_line()
-        common = _find_common(first, second) if line is None else line
+        common = _find_common(first, second, alignment) if line is None else line
         first = first._replace(prepared=first.prepared._replace(counted=first.prepared.counted & ~common))
         return _measure_alignment(first, second, alignment, None if line is None else first.prepared.spans[line])
 
@@ -308,17 +308,17 @@ def _touches(lines: Integers, span: Span) -> bool:
     return bool(((lines[:, 0] < span.end) & (lines[:, 1] > span.begin)).any())
 
 
-def _find_common(target: EncodedText, source: EncodedText) -> npt.NDArray[np.bool_]:
+def _find_common(target: EncodedText, source: EncodedText, alignment: Alignment) -> npt.NDArray[np.bool_]:
     """Return True for the units of the target that say the same as one of the source, ``[u]``.
 
-    They may be due to chance if they have no more words than a line; otherwise none is returned.
+    They may be due to chance if they have no more words than a line (`Alignment.is_line`); if more, none is returned.
     """
     counted = target.prepared.counted
     if not target.vectors.size or not source.vectors.size:
         return np.zeros_like(counted)
     common = counted & ((target.vectors @ source.vectors.T).max(axis=1) >= SAME_COSINE)
     words = int(np.diff(target.prepared.units, axis=1).ravel()[common].sum())
-    return common if words <= MAX_LINE_WORDS else np.zeros_like(common)
+    return common if alignment.is_line(words) else np.zeros_like(common)
 
 
 def _measure_alignment(
